@@ -193,6 +193,8 @@ absl::StatusOr<RooflineSpec> ReadRooflineSpec(const std::string& path) {
   return spec;
 }
 
+std::unique_ptr<Device> MakeRooflineDevice(const RooflineSpec& spec) { return std::make_unique<RooflineDevice>(spec); }
+
 absl::StatusOr<std::unique_ptr<Device>> MakeAnalyticDevice(const std::string& name) {
   const bool strict = name == "v100-strict";
   if (strict || name == "v100") return std::make_unique<V100Device>(strict);
@@ -207,7 +209,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeAnalyticDevice(const std::string& na
     path = *std::move(shipped);
   }
   ASSIGN_OR_RETURN(const RooflineSpec spec, ReadRooflineSpec(path));
-  return std::make_unique<RooflineDevice>(spec);
+  return MakeRooflineDevice(spec);
 }
 
 }  // namespace rewright

@@ -46,6 +46,9 @@ struct RooflineSpec {
 // A JSON object with the members of RooflineSpec. Errors name the file, the member, what was found and expected.
 absl::StatusOr<RooflineSpec> ReadRooflineSpec(const std::string& path);
 
+// The device of a description. Partition and Cost alone.
+std::unique_ptr<Device> MakeRooflineDevice(const RooflineSpec& spec);
+
 // Partition and Cost alone; Compile gives an Unimplemented error. `name` is "v100" or "v100-strict", that of a
 // description that comes with the program, or a FILE.json. Errors: another name, a damaged description.
 absl::StatusOr<std::unique_ptr<Device>> MakeAnalyticDevice(const std::string& name);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
@@ -27,8 +28,11 @@ class Simulation {
       ranks_[rank].ended.resize(plan.lists[rank].size(), false);
       ranks_[rank].waited.resize(plan.lists[rank].size(), false);
     }
-    if (plan.micro_batches >= plan.mesh.replicas()) {
-      leaves_ = LeavesOfRanks(plan.micro_batches, plan.mesh.replicas());
+    const int replicas = plan.mesh.replicas();
+    if (plan.IsAlike(0)) {
+      leaves_.assign(static_cast<size_t>(replicas), {0, plan.micro_batches / replicas});  // of the one with lists
+    } else if (plan.micro_batches >= replicas) {
+      leaves_ = LeavesOfRanks(plan.micro_batches, replicas);
     }
   }
 
@@ -36,7 +40,7 @@ class Simulation {
     bool moves = true;
     while (moves) {
       moves = false;
-      for (int rank = 0; rank < plan_.mesh.ranks(); ++rank) {
+      for (int rank : all_) {
         bool here = true;
         while (here) {
           ASSIGN_OR_RETURN(const bool began, Begin(rank));
@@ -46,8 +50,8 @@ class Simulation {
         }
       }
     }
-    for (const Rank& rank : ranks_) {
-      if (!rank.AtEnd()) return Deadlock();
+    for (int rank : all_) {
+      if (!ranks_[rank].AtEnd()) return Deadlock();
     }
     return AtEnd();
   }
@@ -63,9 +67,11 @@ class Simulation {
     int next = 0;           // action
     std::deque<int> queue;  // communication that has begun and not ended, in its order
     std::vector<bool> ended, waited;
-    std::set<std::pair<int, int64_t>> there;   // tensors with their micro-batch
-    std::set<std::pair<int, int64_t>> stored;  // in the second tier
-    std::set<std::pair<int, int64_t>> run;     // subgraphs with their micro-batch
+    using Numbered = absl::flat_hash_set<std::pair<int, int64_t>>;
+    Numbered there;            // tensors with their micro-batch
+    Numbered joining, joined;  // of these, values in a collective, and those that one has completed
+    Numbered stored;           // in the second tier
+    Numbered run;              // subgraphs with their micro-batch
     std::map<int, Sum> sums;
     bool updated = false;
     bool AtEnd() const { return static_cast<size_t>(next) == ended.size() && queue.empty(); }
@@ -104,7 +110,7 @@ class Simulation {
 
   // An action of several ranks begins when all of them have come to it.
   absl::StatusOr<bool> Together(int number, int over) {
-    const std::vector<int> group = over >= 0 ? plan_.mesh.GroupOf(number, over) : AllRanks();
+    const std::vector<int> group = over >= 0 ? plan_.GroupWithLists(number, over) : all_;
     const Action& action = At(number, ranks_[number].next);
     for (int other : group) {
       const Rank& rank = ranks_[other];
@@ -122,12 +128,6 @@ class Simulation {
     return true;
   }
 
-  std::vector<int> AllRanks() const {
-    std::vector<int> all;
-    for (int rank = 0; rank < plan_.mesh.ranks(); ++rank) all.push_back(rank);
-    return all;
-  }
-
   bool IsOwn(int rank, int tensor) const {
     const int owner = plan_.tensors[tensor].owner;
     return owner < 0 || owner == plan_.mesh.NumberOf(rank);
@@ -141,7 +141,12 @@ class Simulation {
     if (of.kind == PlanTensor::Kind::kWeight) micro_batch = -1;
     const bool is_whole = of.cut < 0 || plan_.mesh.replicas() == 1;
     if (of.kind == PlanTensor::Kind::kWeight && is_whole && IsOwn(number, tensor)) return absl::OkStatus();
-    if (rank.there.contains({tensor, micro_batch})) return absl::OkStatus();
+    if (rank.there.contains({tensor, micro_batch})) {
+      if (of.over < 0 || rank.joined.contains({tensor, micro_batch})) return absl::OkStatus();
+      return Fault(number, rank.next,
+                   absl::StrCat(NameOf(tensor, micro_batch), " is not complete: expected a collective over ",
+                                plan_.mesh.axes()[of.over].name, " and its WAIT before"));
+    }
     for (int i = 0; i < rank.next; ++i) {
       const Action& begun = At(number, i);
       const bool brings = begun.kind == Kind::kReceive || begun.kind == Kind::kAllGather;
@@ -195,6 +200,25 @@ class Simulation {
     }
   }
 
+  // A value that this rank has made goes into the collective that completes it.
+  absl::Status Join(int number, const Action& action, int tensor) {
+    using Join = PlanTensor::Join;
+    Rank& rank = ranks_[number];
+    const PlanTensor& of = plan_.tensors[tensor];
+    const bool fits = of.join == Join::kSum ? action.kind == Kind::kAllReduce || action.kind == Kind::kReduceScatter
+                      : of.join == Join::kBlocks ? action.kind == Kind::kAllGather
+                                                 : action.kind == Kind::kAllToAll;
+    const std::string name = NameOf(tensor, action.micro_batch);
+    if (!fits || of.over != action.axis) return Fault(number, rank.next, absl::StrCat("does not complete ", name));
+    if (!rank.there.contains({tensor, action.micro_batch})) {
+      return Fault(number, rank.next, absl::StrCat(name, " is not there"));
+    }
+    if (!rank.joining.insert({tensor, action.micro_batch}).second) {
+      return Fault(number, rank.next, absl::StrCat(name, " was in a collective before"));
+    }
+    return absl::OkStatus();
+  }
+
   // The sum, for an action that changes it.
   absl::StatusOr<Sum*> SumOf(int number, int tensor) {
     Sum& sum = ranks_[number].sums[tensor];
@@ -214,6 +238,13 @@ class Simulation {
       if (action.kind == Kind::kReceive && rank.there.contains({tensor, action.micro_batch})) {
         return Fault(number, rank.next, "it is there already");
       }
+      if (IsCollective(action.kind) && plan_.tensors[tensor].kind == PlanTensor::Kind::kValue) {
+        RETURN_IF_ERROR(Join(number, action, tensor));
+        continue;
+      }
+      if (plan_.tensors[tensor].apart) {
+        return Fault(number, rank.next, absl::StrCat(NameOf(tensor, -1), " is another one in every replica"));
+      }
       if (action.kind == Kind::kAllGather && !is_sum && (plan_.tensors[tensor].cut < 0 || !IsOwn(number, tensor))) {
         return Fault(number, rank.next, absl::StrCat(NameOf(tensor, -1), " is not in blocks here"));
       }
@@ -225,6 +256,9 @@ class Simulation {
         RETURN_IF_ERROR(
             Needs(number, plan_.tensors[tensor].leaf, action.micro_batch + plan_.mesh.PlaceOf(number, action.axis)));
       }
+    }
+    if (action.givers > 0 && action.kind != Kind::kReduceScatter) {
+      return Fault(number, rank.next, "found micro-batches that give leaves, expected REDUCE_SCATTER");
     }
     rank.queue.push_back(rank.next);
     if (action.kind == Kind::kSend) {  // needs nothing more of this rank
@@ -255,7 +289,7 @@ class Simulation {
       rank.queue.pop_front();
       return true;
     }
-    const std::vector<int> group = plan_.mesh.GroupOf(number, action.axis);
+    const std::vector<int> group = plan_.GroupWithLists(number, action.axis);
     for (int other : group) {
       if (ranks_[other].queue.empty()) return false;
       const int there = ranks_[other].queue.front();
@@ -316,6 +350,18 @@ class Simulation {
                               "], expected those from ", range.first, " to ", range.first + range.count - 1));
   }
 
+  // The leaves of all micro-batches that this rank has run something for, in order.
+  absl::Status HasOwn(int number, int tensor) {
+    const Rank& rank = ranks_[number];
+    std::set<int64_t> own;
+    for (const auto& [subgraph, micro_batch] : rank.run) own.insert(micro_batch);
+    const std::vector<int64_t>& leaves = rank.sums.at(tensor).leaves;
+    if (std::equal(own.begin(), own.end(), leaves.begin(), leaves.end())) return absl::OkStatus();
+    return Fault(number, rank.next,
+                 absl::StrCat(NameOf(tensor, -1), " has the leaves [", absl::StrJoin(leaves, ","), "], expected [",
+                              absl::StrJoin(own, ","), "]"));
+  }
+
   absl::Status Waited(int number, int target) {
     Rank& rank = ranks_[number];
     const Action& action = At(number, target);
@@ -325,6 +371,7 @@ class Simulation {
         rank.sums[tensor].busy = false;
       } else if (action.kind != Kind::kSend) {
         rank.there.emplace(tensor, action.micro_batch);
+        if (plan_.tensors[tensor].over >= 0) rank.joined.emplace(tensor, action.micro_batch);
       }
     }
     return absl::OkStatus();
@@ -338,6 +385,10 @@ class Simulation {
       if (!IsOwn(number, tensor))
         return Fault(number, rank.next, absl::StrCat(NameOf(tensor, -1), " has another owner"));
       if (sum.busy) return Fault(number, rank.next, absl::StrCat(NameOf(tensor, -1), " may be on its way"));
+      if (of.apart) {
+        RETURN_IF_ERROR(HasOwn(number, tensor));
+        continue;
+      }
       RETURN_IF_ERROR(HasAll(number, rank.next, tensor, {0, plan_.micro_batches}));
       const bool in_shards = of.cut >= 0 && plan_.mesh.replicas() > 1;
       if (sum.in_shards != in_shards) {
@@ -356,9 +407,9 @@ class Simulation {
 
   absl::Status Deadlock() const {
     std::vector<std::string> waits;
-    for (int rank = 0; rank < plan_.mesh.ranks() && waits.size() < 8; ++rank) {
+    for (int rank : all_) {
       const Rank& of = ranks_[rank];
-      if (of.AtEnd()) continue;
+      if (of.AtEnd() || waits.size() == 8) continue;
       const bool ended = static_cast<size_t>(of.next) == of.ended.size();
       std::string text = ended ? absl::StrCat("rank ", rank, ", at the end of its list") : Name(rank, of.next);
       if (!of.queue.empty()) {
@@ -370,7 +421,7 @@ class Simulation {
   }
 
   absl::Status AtEnd() const {
-    for (int rank = 0; rank < plan_.mesh.ranks(); ++rank) {
+    for (int rank : all_) {
       for (size_t i = 0; i < plan_.lists[rank].size(); ++i) {
         if (IsCommunication(plan_.lists[rank][i].kind) && !ranks_[rank].waited[i]) {
           return Fault(rank, static_cast<int>(i), "no WAIT names it");
@@ -389,6 +440,7 @@ class Simulation {
 
   const Plan& plan_;
   const bool beside_;
+  const std::vector<int> all_ = plan_.RanksWithLists();
   std::vector<Rank> ranks_;
   std::vector<LeafRange> leaves_;                        // by replica
   std::map<std::pair<int, int>, std::deque<int>> sent_;  // from, to: actions that were not received

@@ -23,6 +23,13 @@ std::vector<int64_t> MicroBatchesOf(int zero, int64_t count, int replica, int re
   return own;
 }
 
+std::vector<int64_t> MicroBatchesOf(int zero, const Plan& plan, int replica) {
+  if (zero >= 2 || !plan.IsAlike(0)) return MicroBatchesOf(zero, plan.micro_batches, replica, plan.mesh.replicas());
+  std::vector<int64_t> own;
+  for (int64_t i = 0; i < plan.micro_batches / plan.mesh.replicas(); ++i) own.push_back(i);
+  return own;
+}
+
 namespace {
 
 using Kind = Action::Kind;
@@ -53,19 +60,28 @@ class Writer {
   // The leaves of the turn of micro-batches that begins with `first`.
   int ScatterLeaves(std::vector<int> sums, int64_t first) {
     const int64_t givers = std::min<int64_t>(plan_.mesh.replicas(), plan_.micro_batches - first);
+    sums = WithApart(sums, false);
     return sums.empty() ? -1 : Add({Kind::kReduceScatter, -1, std::move(sums), first, givers, 0});
   }
   // Sums over replicas of what each has added: the numbers to wait for.
   std::vector<int> SumOverReplicas(const std::vector<int>& sums) {
     if (plan_.mesh.replicas() == 1) return {};
-    return {Collective(Kind::kAllReduce, WithCut(sums, false)), Collective(Kind::kReduceScatter, WithCut(sums, true))};
+    const std::vector<int> shared = WithApart(sums, false);
+    return {Collective(Kind::kAllReduce, WithCut(shared, false)),
+            Collective(Kind::kReduceScatter, WithCut(shared, true))};
   }
   // Completes what ScatterLeaves left in flat shards.
-  void GatherShards(const std::vector<int>& sums) { Wait(Collective(Kind::kAllGather, WithCut(sums, false))); }
+  void GatherShards(const std::vector<int>& sums) {
+    Wait(Collective(Kind::kAllGather, WithApart(WithCut(sums, false), false)));
+  }
   void Update(std::vector<int> sums) { Add({Kind::kUpdate, -1, std::move(sums)}); }
 
   std::vector<int> WithCut(std::vector<int> tensors, bool cut) const {
     std::erase_if(tensors, [&](int tensor) { return (plan_.tensors[tensor].cut >= 0) != cut; });
+    return tensors;
+  }
+  std::vector<int> WithApart(std::vector<int> tensors, bool apart) const {
+    std::erase_if(tensors, [&](int tensor) { return plan_.tensors[tensor].apart != apart; });
     return tensors;
   }
   // The weights in blocks that subgraphs read.
@@ -110,11 +126,7 @@ class DataParallelWriter {
 
   std::vector<Action> Run() {
     const std::vector<int> sums = plan_.TensorsOf(PlanTensor::Kind::kSum);
-    if (zero_ < 3) {
-      std::vector<int> weights = plan_.TensorsOf(PlanTensor::Kind::kWeight);
-      std::erase_if(weights, [&](int tensor) { return !writer_.IsCutWeight(tensor); });
-      writer_.Wait(writer_.Collective(Kind::kAllGather, weights));
-    }
+    if (zero_ < 3) GatherOnce();
     if (zero_ >= 2 && plan_.mesh.replicas() > 1) {
       InTurns();
       writer_.GatherShards(sums);
@@ -128,15 +140,31 @@ class DataParallelWriter {
  private:
   int count() const { return static_cast<int>(plan_.subgraphs.size()); }
 
+  // Weights that are cut are gathered once, in the order in which subgraphs read them.
+  void GatherOnce() {
+    std::set<int> gathered;
+    for (int p = 0; p < count(); ++p) {
+      std::vector<int> weights = writer_.CutReads({p});
+      std::erase_if(weights, [&](int weight) { return !gathered.insert(weight).second; });
+      gathers_.push_back(writer_.Collective(Kind::kAllGather, weights));
+    }
+    if (beside_) return;
+    for (int& gather : gathers_) writer_.Wait(std::exchange(gather, -1));
+  }
+  void Run(int subgraph, int64_t micro_batch) {
+    if (!gathers_.empty()) writer_.Wait(std::exchange(gathers_[subgraph], -1));
+    writer_.Run(subgraph, micro_batch);
+  }
+
   void OwnMicroBatches() {
-    const std::vector<int64_t> own = MicroBatchesOf(0, plan_.micro_batches, writer_.replica(), plan_.mesh.replicas());
+    const std::vector<int64_t> own = MicroBatchesOf(0, plan_, writer_.replica());
     std::vector<int> begun;
     const auto wait = [&] {
       for (int number : std::exchange(begun, {})) writer_.Wait(number);
     };
     for (int64_t micro_batch : own) {
       for (int p = 0; p < count(); ++p) {
-        writer_.Run(p, micro_batch);
+        Run(p, micro_batch);
         writer_.Accumulate(sums_[p], micro_batch);
         if (micro_batch != own.back()) continue;
         for (int number : writer_.SumOverReplicas(sums_[p])) begun.push_back(number);
@@ -159,7 +187,10 @@ class DataParallelWriter {
       for (int p = 0; p < count(); ++p) {
         const int next = Gather(p + 1);
         writer_.Wait(std::exchange(gathered, next));
-        if (own < plan_.micro_batches) writer_.Run(p, own);
+        if (own < plan_.micro_batches) {
+          Run(p, own);
+          writer_.Accumulate(writer_.WithApart(sums_[p], true), own);
+        }
         if (sums_[p].empty()) continue;
         // Whole are those that were made just now, and those that were on their way meanwhile.
         writer_.Wait(last_sum);
@@ -174,6 +205,7 @@ class DataParallelWriter {
   const Plan& plan_;
   const std::vector<std::vector<int>> sums_;
   const bool beside_;
+  std::vector<int> gathers_;  // by subgraph that reads their weights first
   Writer writer_;
 };
 
@@ -216,10 +248,12 @@ std::vector<ValueMessage> MessagesOf(const Plan& plan, const PipelineShape& shap
 
 class PipelineWriter {
  public:
-  PipelineWriter(const PipelineShape& shape, PipelineSchedule schedule, int zero, const Plan& plan,
+  PipelineWriter(const PipelineShape& shape, PipelineSchedule schedule, int zero, const Plan& plan, bool beside,
                  const std::vector<ValueMessage>& messages, int rank)
       : shape_(shape),
         schedule_(schedule),
+        gathers_once_(beside && zero < 3),
+        beside_(beside),
         in_turns_(zero >= 2 && plan.mesh.replicas() > 1),
         plan_(plan),
         messages_(messages),
@@ -233,7 +267,7 @@ class PipelineWriter {
     if (in_turns_) {
       count_ = (plan.micro_batches + replicas - 1) / replicas;
     } else {
-      own_ = MicroBatchesOf(0, plan.micro_batches, writer_.replica(), replicas);
+      own_ = MicroBatchesOf(0, plan, writer_.replica());
       count_ = static_cast<int64_t>(own_.size());
     }
   }
@@ -242,13 +276,18 @@ class PipelineWriter {
     std::vector<int> sums = plan_.TensorsOf(PlanTensor::Kind::kSum);
     std::erase_if(sums, [&](int sum) { return plan_.tensors[sum].owner != number_; });
     ExchangeWeights(weights);
+    if (gathers_once_) {
+      for (int chunk = 0; chunk < shape_.chunks; ++chunk) gathers_.push_back(BeginGather(chunk));
+    }
     Expect();
     for (const StageAction& action : StageSchedule(place_, shape_, count_, schedule_)) Pass(action, sums);
     EndSends(/*all=*/true);
     if (in_turns_) {
+      writer_.Wait(last_sum_);
       writer_.GatherShards(sums);
     } else {
-      for (int number : writer_.SumOverReplicas(sums)) writer_.Wait(number);
+      if (!beside_) sums_begun_ = writer_.SumOverReplicas(sums);
+      for (int number : sums_begun_) writer_.Wait(number);
     }
     writer_.Update(std::move(sums));
     return writer_.Take();
@@ -324,20 +363,30 @@ class PipelineWriter {
     std::vector<int> made = sums;
     std::erase_if(made, [&](int sum) { return plan_.tensors[sum].behind != subgraph; });
     if (in_turns_) {
-      writer_.Wait(writer_.ScatterLeaves(made, action.micro_batch * plan_.mesh.replicas()));
+      if (IsThere(action.micro_batch)) {
+        writer_.Accumulate(writer_.WithApart(made, true), InStep(action.micro_batch));
+      }
+      writer_.Wait(std::exchange(last_sum_, -1));
+      last_sum_ = writer_.ScatterLeaves(made, action.micro_batch * plan_.mesh.replicas());
+      if (!beside_) writer_.Wait(std::exchange(last_sum_, -1));
     } else {
       writer_.Accumulate(made, InStep(action.micro_batch));
+      if (!beside_ || action.micro_batch + 1 < count_) return;
+      for (int number : writer_.SumOverReplicas(made)) sums_begun_.push_back(number);
     }
   }
 
   // The weights of a stage are whole when it begins.
   void GatherWeights(int chunk) {
-    if (std::exchange(gathered_, chunk) == chunk) return;
+    if (gathers_once_) return writer_.Wait(std::exchange(gathers_[chunk], -1));
+    if (std::exchange(gathered_, chunk) != chunk) writer_.Wait(BeginGather(chunk));
+  }
+  int BeginGather(int chunk) {
     std::vector<int> subgraphs;
     for (int p = 0; p < static_cast<int>(plan_.subgraphs.size()); ++p) {
       if (StageOf(shape_, p) == StageHere(chunk)) subgraphs.push_back(p);
     }
-    writer_.Wait(writer_.Collective(Kind::kAllGather, writer_.CutReads(subgraphs)));
+    return writer_.Collective(Kind::kAllGather, writer_.CutReads(subgraphs));
   }
 
   // Messages arrive in the order in which they are sent, which need not be that in which they are read: those before
@@ -380,6 +429,7 @@ class PipelineWriter {
 
   const PipelineShape& shape_;
   const PipelineSchedule schedule_;
+  const bool gathers_once_, beside_;
   const bool in_turns_;
   const Plan& plan_;
   const std::vector<ValueMessage>& messages_;
@@ -388,6 +438,9 @@ class PipelineWriter {
   std::vector<int64_t> own_;  // micro-batches, where the replicas take no turns
   int64_t count_ = 0;         // of micro-batches in the schedule; the same for all replicas where they take turns
   int gathered_ = -1;         // the chunk whose weights are whole
+  std::vector<int> gathers_;  // by chunk, where weights are gathered once
+  std::vector<int> sums_begun_;
+  int last_sum_ = -1;                                         // where the replicas take turns
   std::vector<std::deque<PendingReceive>> pending_receives_;  // by place
   std::set<std::tuple<int, int, int64_t>> expected_;          // the same: place, tensor, micro-batch
   std::vector<size_t> seen_;  // by place: actions of its schedule that are known to be done
@@ -400,7 +453,7 @@ class PipelineWriter {
 
 void WriteDataParallel(int zero, Plan* plan) {
   plan->lists.resize(static_cast<size_t>(plan->mesh.ranks()));
-  for (int rank = 0; rank < plan->mesh.ranks(); ++rank) {
+  for (int rank : plan->RanksWithLists()) {
     plan->lists[rank] = DataParallelWriter(zero, *plan, rank).Run();
   }
 }
@@ -408,12 +461,14 @@ void WriteDataParallel(int zero, Plan* plan) {
 std::vector<WeightMessage> SharedWeights(const Plan& plan, const PipelineShape& shape) {
   std::vector<WeightMessage> messages;
   std::set<std::pair<int, int>> found;  // weight, rank of the pipeline
+  // Ranks of a stage that are alike have their own parts of it.
+  const int numbers = plan.IsAlike(plan.mesh.Find("tp")) ? 1 : shape.tensor_parallel;
   for (int p = 0; p < static_cast<int>(plan.subgraphs.size()); ++p) {
     const int to = StageOf(shape, p) % shape.ranks;
     for (int tensor : plan.subgraphs[p].reads) {
       const PlanTensor& of = plan.tensors[tensor];
       if (of.kind != PlanTensor::Kind::kWeight || of.owner < 0 || !found.emplace(tensor, to).second) continue;
-      for (int number = 0; number < shape.tensor_parallel; ++number) {
+      for (int number = 0; number < numbers; ++number) {
         const int rank = shape.RankOf(to, number);
         if (rank != of.owner) messages.push_back({tensor, of.owner, rank});
       }
@@ -422,14 +477,14 @@ std::vector<WeightMessage> SharedWeights(const Plan& plan, const PipelineShape& 
   return messages;
 }
 
-void WritePipeline(const PipelineShape& shape, PipelineSchedule schedule, int zero, Plan* plan) {
+void WritePipeline(const PipelineShape& shape, PipelineSchedule schedule, int zero, Plan* plan, bool beside) {
   CHECK(plan->subgraphs.size() == static_cast<size_t>((1 + Parts(shape)) * shape.stages())) << plan->subgraphs.size();
   CHECK(plan->mesh.ranks() == plan->mesh.replicas() * shape.ranks * shape.tensor_parallel) << plan->mesh.ranks();
   const std::vector<ValueMessage> messages = MessagesOf(*plan, shape);
   const std::vector<WeightMessage> weights = SharedWeights(*plan, shape);
   plan->lists.resize(static_cast<size_t>(plan->mesh.ranks()));
-  for (int rank = 0; rank < plan->mesh.ranks(); ++rank) {
-    plan->lists[rank] = PipelineWriter(shape, schedule, zero, *plan, messages, rank).Run(weights);
+  for (int rank : plan->RanksWithLists()) {
+    plan->lists[rank] = PipelineWriter(shape, schedule, zero, *plan, beside, messages, rank).Run(weights);
   }
 }
 

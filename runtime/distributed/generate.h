@@ -14,7 +14,10 @@
 // are the forward passes of the stages, the others, in the opposite order, their backward passes, of two subgraphs each
 // where these are split. A value goes to another rank behind the pass that makes it, and once. Weights that several
 // ranks read go from their owner to the others at the beginning of the step; weights that are cut are gathered when a
-// rank comes to another of its stages. Zero is as above, by replicas, but nothing overlaps.
+// rank comes to another of its stages. Zero is as above, by replicas, but nothing overlaps unless the caller says so.
+//
+// Weights and sums that are apart (PlanTensor) are added by every replica for itself. Where ranks are alike, those with
+// lists get one.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +31,8 @@ namespace rewright::distributed {
 // The micro-batches of a step that are a replica's, of `count`, in the order in which it takes them: with zero 2 and 3
 // in turns. REQUIRES: at least one for each replica where zero is less than 2.
 std::vector<int64_t> MicroBatchesOf(int zero, int64_t count, int replica, int replicas);
+// The same of a plan, whose replicas may be alike.
+std::vector<int64_t> MicroBatchesOf(int zero, const Plan& plan, int replica);
 
 // REQUIRES: a value that a subgraph reads is made by an earlier one; no weight or sum has an owner.
 void WriteDataParallel(int zero, Plan* plan);
@@ -41,6 +46,7 @@ std::vector<WeightMessage> SharedWeights(const Plan& plan, const PipelineShape& 
 
 // REQUIRES: as above, but that every sum has an owner, and weights that the step updates; those that are cut are read
 // by their owners alone.
-void WritePipeline(const PipelineShape& shape, PipelineSchedule schedule, int zero, Plan* plan);
+// `beside`: sums over replicas, and with zero less than 3 the first gathers of weights, go on beside the passes.
+void WritePipeline(const PipelineShape& shape, PipelineSchedule schedule, int zero, Plan* plan, bool beside = false);
 
 }  // namespace rewright::distributed

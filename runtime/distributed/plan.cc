@@ -39,7 +39,8 @@ int Mesh::Find(const std::string& name) const {
 }
 
 bool IsCollective(Action::Kind kind) {
-  return kind == Action::Kind::kAllGather || kind == Action::Kind::kReduceScatter || kind == Action::Kind::kAllReduce;
+  return kind == Action::Kind::kAllGather || kind == Action::Kind::kReduceScatter || kind == Action::Kind::kAllReduce ||
+         kind == Action::Kind::kAllToAll;
 }
 
 bool IsCommunication(Action::Kind kind) {
@@ -52,6 +53,43 @@ std::vector<int> Plan::TensorsOf(PlanTensor::Kind kind) const {
     if (tensors[k].kind == kind) found.push_back(static_cast<int>(k));
   }
   return found;
+}
+
+bool Plan::IsAlike(int axis) const { return std::find(alike.begin(), alike.end(), axis) != alike.end(); }
+
+int Plan::DeviceOf(int rank) const {
+  if (order.empty()) return rank;
+  int device = 0;
+  for (int axis : order) device = device * mesh.axes()[axis].size + mesh.PlaceOf(rank, axis);
+  return device;
+}
+
+int Plan::RankAt(int device) const {
+  if (order.empty()) return device;
+  int rank = 0;
+  for (size_t k = order.size(); k-- > 0;) {
+    const int size = mesh.axes()[order[k]].size;
+    rank += device % size * (mesh.GroupOf(0, order[k]).back() / std::max(1, size - 1));
+    device /= size;
+  }
+  return rank;
+}
+
+std::vector<int> Plan::RanksWithLists() const {
+  std::vector<int> ranks = {0};
+  for (int axis = 0; axis < static_cast<int>(mesh.axes().size()); ++axis) {
+    if (IsAlike(axis)) continue;
+    std::vector<int> wider;
+    for (int rank : ranks) {
+      for (int other : mesh.GroupOf(rank, axis)) wider.push_back(other);
+    }
+    ranks = std::move(wider);
+  }
+  return ranks;
+}
+
+std::vector<int> Plan::GroupWithLists(int rank, int axis) const {
+  return IsAlike(axis) ? std::vector<int>{rank} : mesh.GroupOf(rank, axis);
 }
 
 std::vector<int> EndsOf(const std::vector<Action>& list) {

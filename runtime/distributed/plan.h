@@ -61,6 +61,12 @@ struct PlanTensor {
   // among those of its replica is added.
   int leaf = -1;
   int behind = -1;  // sums: the subgraph behind which the value is added
+  // Values: the axis along which ranks complete it together, each having made a summand, a block, or a part for each of
+  // them. A collective does that; the tensor has the bytes of the whole. -1: a rank's own is all there is.
+  int over = -1;
+  enum class Join : uint8_t { kSum, kBlocks, kExchange };
+  Join join = Join::kSum;
+  bool apart = false;  // weights and sums: every replica has another one, of its own micro-batches
 };
 
 struct PlanSubgraph {
@@ -77,10 +83,11 @@ struct Action {
     kRun,            // a subgraph for a micro-batch
     kSend,           // a tensor to a rank of the same replica
     kReceive,        // the next tensor that a rank sent
-    kAllGather,      // weights: from blocks; sums: from flat shards, of which kReduceScatter left one here
+    kAllGather,      // weights, values: from blocks; sums: from flat shards, of which kReduceScatter left one here
     kReduceScatter,  // sums over ranks: a rank gets its blocks. With `givers`: leaves of this and the next
                      // micro-batches
     kAllReduce,      // sums over ranks: every rank gets all of them
+    kAllToAll,       // values of parts for each rank
     kAccumulate,     // adds the leaves of a micro-batch to sums
     kUpdate,         // of weights, by these sums; by all ranks together
     kOffload,        // a value goes to the second tier of memory
@@ -107,6 +114,20 @@ struct Plan {
   std::vector<PlanTensor> tensors;
   std::vector<PlanSubgraph> subgraphs;
   std::vector<std::vector<Action>> lists;  // by rank
+  // Axes along which ranks do the same for other data: only those at place 0 have lists, which stand for all. Replicas
+  // that are alike have equal shares, in the order of their places, or in turns where micro-batches are given in turns.
+  std::vector<int> alike;
+
+  // The axes in the order in which they give devices to ranks, the outermost first; empty: that of the mesh, with which
+  // a rank runs on the device of its number.
+  std::vector<int> order;
+
+  int DeviceOf(int rank) const;
+  int RankAt(int device) const;
+  bool IsAlike(int axis) const;
+  std::vector<int> RanksWithLists() const;
+  // Those with lists among the ranks that differ from one along an axis alone.
+  std::vector<int> GroupWithLists(int rank, int axis) const;
 
   TensorType LeafType(int sum) const { return tensors[tensors[sum].leaf].type; }
   // Numbers of the tensors of a kind, in order.

@@ -53,6 +53,14 @@ std::vector<int64_t> BytesSent(const Plan& plan, int rank, const Action& action)
   std::vector<TensorType> whole;
   for (int tensor : action.tensors) {
     const PlanTensor& of = plan.tensors[tensor];
+    if (of.kind == PlanTensor::Kind::kValue && action.kind != Kind::kAllReduce) {
+      const TensorType flat{DType::kUInt8, {of.type.num_bytes()}};
+      for (int other = 0; other < size; ++other) {
+        const int part = action.kind == Kind::kAllGather ? place : other;
+        if (other != place) to[other] += ShardType(flat, -1, part, size).num_bytes();
+      }
+      continue;
+    }
     const bool flat = of.kind == PlanTensor::Kind::kSum && action.kind == Kind::kAllGather;
     const auto shard = [&](int other) { return ShardType(of.type, flat ? -1 : of.cut, other, size).num_bytes(); };
     if (action.kind == Kind::kAllReduce) whole.push_back(of.type);
@@ -112,6 +120,10 @@ std::vector<TensorLife> LivesOf(const Plan& plan, int rank) {
         const int place = action.axis < 0 ? 0 : plan.mesh.PlaceOf(rank, action.axis);
         if (action.kind == Kind::kAccumulate) use(of.leaf, action.micro_batch, i);
         if (action.givers > place) use(of.leaf, action.micro_batch + place, ends[i]);
+        continue;
+      }
+      if (of.kind == PlanTensor::Kind::kValue && IsCollective(action.kind)) {
+        use(tensor, action.micro_batch, ends[i]);
         continue;
       }
       switch (action.kind) {

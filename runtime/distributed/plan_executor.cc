@@ -49,6 +49,12 @@ absl::StatusOr<std::unique_ptr<PlanExecutor>> PlanExecutor::Create(PlanParts par
 
 absl::Status PlanExecutor::Init() {
   const Plan& plan = parts_.plan;
+  const auto is_joined = [](const PlanTensor& tensor) { return tensor.over >= 0 || tensor.apart; };
+  if (!plan.alike.empty() || std::any_of(plan.tensors.begin(), plan.tensors.end(), is_joined)) {
+    return absl::InvalidArgumentError(
+        "the plan: found ranks that are alike, values that ranks complete together or weights that are apart, expected "
+        "a list of every rank for subgraphs that have their collectives inside");
+  }
   CHECK(ranks_.replicas.size() == plan.mesh.replicas()) << ranks_.replicas.size();
   if (plan.micro_batches >= plan.mesh.replicas()) leaves_ = LeavesOfRanks(plan.micro_batches, plan.mesh.replicas());
   for (const Action& action : list()) {

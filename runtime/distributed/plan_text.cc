@@ -21,9 +21,11 @@ namespace {
 constexpr int64_t kMostRanks = 1 << 16, kMostMicroBatches = 1 << 20, kMost = 1 << 24;
 
 // In the order of Action::Kind.
-constexpr std::array<const char*, 11> kKindNames = {
-    "RUN",    "SEND",    "RECEIVE", "ALL_GATHER", "REDUCE_SCATTER", "ALL_REDUCE", "ACCUMULATE",
-    "UPDATE", "OFFLOAD", "FETCH",   "WAIT"};
+constexpr std::array<const char*, 12> kKindNames = {
+    "RUN",        "SEND",       "RECEIVE", "ALL_GATHER", "REDUCE_SCATTER", "ALL_REDUCE",
+    "ALL_TO_ALL", "ACCUMULATE", "UPDATE",  "OFFLOAD",    "FETCH",          "WAIT"};
+// In the order of PlanTensor::Join.
+constexpr std::array<const char*, 3> kJoinNames = {"sum", "blocks", "exchange"};
 const char* NameOf(Action::Kind kind) { return kKindNames[static_cast<size_t>(kind)]; }
 
 char LetterOf(PlanTensor::Kind kind) {
@@ -63,6 +65,11 @@ std::string PrintTensor(const Plan& plan, int number) {
   if (tensor.leaf >= 0) absl::StrAppend(&text, " of ", NameOf(plan, tensor.leaf), " behind s", tensor.behind);
   if (tensor.cut >= 0) absl::StrAppend(&text, " cut ", tensor.cut);
   if (tensor.owner >= 0) absl::StrAppend(&text, " at ", tensor.owner);
+  if (tensor.apart) absl::StrAppend(&text, " apart");
+  if (tensor.over >= 0) {
+    absl::StrAppend(&text, " ", kJoinNames[static_cast<size_t>(tensor.join)], " over ",
+                    plan.mesh.axes()[tensor.over].name);
+  }
   return text;
 }
 
@@ -205,8 +212,8 @@ class Parser {
       RETURN_IF_ERROR(words.End());
     }
     if (plan_.lists.empty()) return absl::InvalidArgumentError("found the end of the text, expected `mesh`");
-    if (rank_ + 1 != plan_.mesh.ranks()) {
-      return absl::InvalidArgumentError(absl::StrCat("found the end of the text, expected `rank ", rank_ + 1,
+    if (NextRank() < plan_.mesh.ranks()) {
+      return absl::InvalidArgumentError(absl::StrCat("found the end of the text, expected `rank ", NextRank(),
                                                      "`: the mesh has ", plan_.mesh.ranks()));
     }
     return std::move(plan_);
@@ -221,12 +228,32 @@ class Parser {
       has_count_ = true;
       return absl::OkStatus();
     }
+    if (plan_.tensors.empty() && plan_.alike.empty() && words.TakeIf("alike")) {
+      do {
+        ASSIGN_OR_RETURN(const int axis, words.Axis());
+        if (plan_.IsAlike(axis)) return words.Expected("each axis once");
+        plan_.alike.push_back(axis);
+      } while (!words.AtEnd());
+      if (plan_.IsAlike(0) && plan_.micro_batches % plan_.mesh.replicas() != 0) {
+        return words.Expected(absl::StrCat("replicas that divide the micro-batches, ", plan_.micro_batches));
+      }
+      return absl::OkStatus();
+    }
+    if (plan_.tensors.empty() && plan_.order.empty() && words.TakeIf("order")) {
+      while (plan_.order.size() < plan_.mesh.axes().size()) {
+        ASSIGN_OR_RETURN(const int axis, words.Axis());
+        if (std::count(plan_.order.begin(), plan_.order.end(), axis) > 0) return words.Expected("each axis once");
+        plan_.order.push_back(axis);
+      }
+      return absl::OkStatus();
+    }
     if (plan_.tensors.empty() && words.TakeIf("update_seconds")) {
       ASSIGN_OR_RETURN(plan_.update_seconds, words.Seconds());
       return absl::OkStatus();
     }
     if (words.TakeIf("rank")) {
-      ASSIGN_OR_RETURN(const int64_t rank, words.Number("the next rank", rank_ + 1, rank_ + 2));
+      const int next = NextRank();
+      ASSIGN_OR_RETURN(const int64_t rank, words.Number("the next rank", next, next + 1));
       if (rank >= plan_.mesh.ranks()) {
         return words.Expected(absl::StrCat("the end of the text: the mesh has ", plan_.mesh.ranks(), " ranks"));
       }
@@ -236,6 +263,13 @@ class Parser {
     if (rank_ >= 0) return ActionLine(words);
     if (words.Peek()[0] == 's') return SubgraphLine(words);
     return TensorLine(words);
+  }
+
+  // The next rank that has a list; as many as there are ranks: none.
+  int NextRank() const {
+    const std::vector<int> ranks = plan_.RanksWithLists();
+    const auto next = std::upper_bound(ranks.begin(), ranks.end(), rank_);
+    return next == ranks.end() ? plan_.mesh.ranks() : *next;
   }
 
   absl::Status MeshLine(Words& words) {
@@ -317,6 +351,14 @@ class Parser {
       ASSIGN_OR_RETURN(const int64_t owner,
                        words.Number("a rank of a replica", 0, plan_.mesh.ranks() / plan_.mesh.replicas()));
       tensor.owner = static_cast<int>(owner);
+    }
+    tensor.apart = is_shared && words.TakeIf("apart");
+    if (*kind == PlanTensor::Kind::kValue && !words.AtEnd()) {
+      const auto* join = std::find(kJoinNames.begin(), kJoinNames.end(), words.Take());
+      if (join == kJoinNames.end()) return words.Expected(absl::StrJoin(kJoinNames, ", "));
+      tensor.join = static_cast<PlanTensor::Join>(join - kJoinNames.begin());
+      RETURN_IF_ERROR(words.Word("over"));
+      ASSIGN_OR_RETURN(tensor.over, words.Axis());
     }
     plan_.tensors.push_back(std::move(tensor));
     return absl::OkStatus();
@@ -431,7 +473,12 @@ class Parser {
     if (IsCollective(action->kind)) {
       RETURN_IF_ERROR(words.Word("over"));
       ASSIGN_OR_RETURN(action->axis, words.Axis());
-      if (action->axis != 0) return words.Expected(absl::StrCat("`", plan_.mesh.axes()[0].name, "`"));
+      for (int tensor : action->tensors) {
+        const PlanTensor& of = plan_.tensors[tensor];
+        const int axis = of.kind == PlanTensor::Kind::kValue ? of.over : 0;
+        if (axis < 0) return words.Error(NameOf(plan_, tensor), "values that ranks complete together");
+        if (action->axis != axis) return words.Expected(absl::StrCat("`", plan_.mesh.axes()[axis].name, "`"));
+      }
       if (action->givers > plan_.mesh.replicas()) return words.Expected("at most as many micro-batches as ranks");
     }
     return absl::OkStatus();
@@ -446,7 +493,7 @@ class Parser {
     const bool needed = action->kind == Kind::kRun || action->kind == Kind::kAccumulate || is_value;
     if (!needed && (action->kind != Kind::kReduceScatter || words.Peek() != "of")) return absl::OkStatus();
     RETURN_IF_ERROR(words.Word("of"));
-    if (action->kind != Kind::kReduceScatter) {
+    if (action->kind != Kind::kReduceScatter || is_value) {
       ASSIGN_OR_RETURN(action->micro_batch, words.Number("a micro-batch", 0, plan_.micro_batches));
       return absl::OkStatus();
     }
@@ -469,7 +516,9 @@ class Parser {
     std::string letters = "g";
     if (action.kind == Kind::kSend || action.kind == Kind::kReceive) letters = "wt";
     if (action.kind == Kind::kOffload || action.kind == Kind::kFetch) letters = "t";
-    if (action.kind == Kind::kAllGather) letters = "wg";
+    if (action.kind == Kind::kAllGather) letters = "wgt";
+    if (action.kind == Kind::kReduceScatter || action.kind == Kind::kAllReduce) letters = "gt";
+    if (action.kind == Kind::kAllToAll) letters = "t";
     std::vector<int> sorted = action.tensors;
     std::sort(sorted.begin(), sorted.end());
     const bool twice = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
@@ -510,12 +559,18 @@ std::string PrintPlan(const Plan& plan) {
   std::string text = "mesh";
   for (const MeshAxis& axis : plan.mesh.axes()) absl::StrAppend(&text, " ", axis.name, "=", axis.size);
   absl::StrAppend(&text, "\nmicro_batches ", plan.micro_batches, "\n");
+  for (const auto& [word, listed] : {std::pair("alike", &plan.alike), {"order", &plan.order}}) {
+    if (listed->empty()) continue;
+    text += word;
+    for (int axis : *listed) absl::StrAppend(&text, " ", plan.mesh.axes()[axis].name);
+    text += "\n";
+  }
   if (plan.update_seconds > 0) absl::StrAppendFormat(&text, "update_seconds %.17g\n", plan.update_seconds);
   for (size_t k = 0; k < plan.tensors.size(); ++k) {
     absl::StrAppend(&text, PrintTensor(plan, static_cast<int>(k)), "\n");
   }
   for (size_t k = 0; k < plan.subgraphs.size(); ++k) absl::StrAppend(&text, PrintSubgraph(plan, k), "\n");
-  for (size_t rank = 0; rank < plan.lists.size(); ++rank) {
+  for (const int rank : plan.RanksWithLists()) {
     absl::StrAppend(&text, "rank ", rank, "\n");
     for (size_t i = 0; i < plan.lists[rank].size(); ++i) {
       absl::StrAppend(&text, "  ", i, " ", PrintAction(plan, plan.lists[rank][i]), "\n");

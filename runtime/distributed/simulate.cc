@@ -7,11 +7,13 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "runtime/distributed/check_plan.h"
+#include "runtime/distributed/collective_rounds.h"
 #include "runtime/distributed/plan_cost.h"
 #include "runtime/distributed/plan_text.h"
 
@@ -22,51 +24,74 @@ using Kind = Action::Kind;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-struct Message {
-  int from = 0, to = 0;
+int64_t BytesOf(const Plan& plan, const Action& action) {
   int64_t bytes = 0;
-};
-using Rounds = std::vector<std::vector<Message>>;
-
-// Rounds of the group's all-reduce of so many bytes.
-Rounds AllReduceRounds(const std::vector<int>& group, int64_t bytes, AllReduceBy by) {
-  const auto size = static_cast<int>(group.size());
-  Rounds rounds;
-  if (by == AllReduceBy::kRing) {
-    for (int round = 0; round < 2 * (size - 1); ++round) {
-      rounds.emplace_back();
-      for (int k = 0; k < size; ++k) {
-        const int part = ((k - round) % size + size) % size;  // of the vector, as even as can be
-        rounds.back().push_back({group[k], group[(k + 1) % size], bytes * (part + 1) / size - bytes * part / size});
-      }
-    }
-  } else if (by == AllReduceBy::kTree) {
-    for (int step = 1; step < size; step *= 2) {
-      rounds.emplace_back();
-      for (int k = 0; k + step < size; k += 2 * step) rounds.back().push_back({group[k + step], group[k], bytes});
-    }
-    for (size_t up = rounds.size(); up-- > 0;) {
-      std::vector<Message> down = rounds[up];
-      for (Message& message : down) std::swap(message.from, message.to);
-      rounds.push_back(std::move(down));
-    }
-  } else {
-    rounds.resize(2);
-    for (int k = 1; k < size; ++k) {
-      rounds[0].push_back({group[k], group[0], bytes});
-      rounds[1].push_back({group[0], group[k], bytes});
-    }
-  }
-  return rounds;
+  for (int tensor : action.tensors) bytes += plan.tensors[tensor].type.num_bytes();
+  return bytes;
 }
 
+// The ports of the devices of ranks with lists, by position of the rank and level.
+class Ports {
+ public:
+  Ports(const Plan& plan, const std::vector<int>& ranks, const Cluster& cluster) : levels_(cluster.levels.size()) {
+    std::map<std::pair<size_t, int>, int> numbers;
+    for (int rank : ranks) {
+      for (size_t k = 0; k < levels_; ++k) {
+        const int each = cluster.levels[k].port_devices, unit = plan.DeviceOf(rank) / each;
+        const auto [found, is_new] = numbers.try_emplace({k, unit}, static_cast<int>(rates_.size()));
+        if (is_new) rates_.push_back(cluster.levels[k].bytes_per_second);
+        ports_.push_back(found->second);
+        int alike = 0;
+        for (int other = unit * each; other < std::min((unit + 1) * each, plan.mesh.ranks()); ++other) {
+          alike += StandsFor(plan, rank, plan.RankAt(other)) ? 1 : 0;
+        }
+        alike_.push_back(alike);
+      }
+    }
+  }
+  int count() const { return static_cast<int>(rates_.size()); }
+  double rate(int port) const { return rates_[port]; }
+  int PortOf(int position, int level) const { return ports_[position * levels_ + level]; }
+  // The ranks at a port for which this one stands.
+  int AlikeAt(int position, int level) const { return alike_[position * levels_ + level]; }
+
+ private:
+  static bool StandsFor(const Plan& plan, int rank, int other) {
+    for (int axis = 0; axis < static_cast<int>(plan.mesh.axes().size()); ++axis) {
+      if (!plan.IsAlike(axis) && plan.mesh.PlaceOf(rank, axis) != plan.mesh.PlaceOf(other, axis)) return false;
+    }
+    return true;
+  }
+
+  const size_t levels_;
+  std::vector<double> rates_;
+  std::vector<int> ports_, alike_;
+};
+
+// Ranks are counted by their position among those with lists.
 class Simulator {
  public:
   Simulator(const Plan& plan, const Cluster& cluster, const SimulationOptions& options)
-      : plan_(plan), cluster_(cluster), options_(options), ranks_(plan.lists.size()) {
+      : plan_(plan),
+        cluster_(cluster),
+        options_(options),
+        numbers_(plan.RanksWithLists()),
+        ports_(plan, numbers_, cluster),
+        ranks_(numbers_.size()),
+        axes_(static_cast<int>(plan.mesh.axes().size())),
+        left_(static_cast<size_t>(2 * ports_.count())),
+        weight_(left_.size()),
+        sent_over_(left_.size(), 0) {
+    step_.numbers = numbers_;
     step_.ranks.resize(ranks_.size());
-    step_.bytes.resize(cluster.levels.size(), 0);
-    for (size_t rank = 0; rank < ranks_.size(); ++rank) ranks_[rank].ended.resize(plan.lists[rank].size(), false);
+    step_.exposed_over.resize(static_cast<size_t>(axes_), 0);
+    sent_by_level_.resize(cluster.levels.size(), 0);
+    for (size_t k = 0; k < ranks_.size(); ++k) {
+      positions_[numbers_[k]] = static_cast<int>(k);
+      ranks_[k].ended.resize(List(static_cast<int>(k)).size(), false);
+      ranks_[k].queues.resize(static_cast<size_t>(axes_) + 1);
+      ranks_[k].in_collective.resize(static_cast<size_t>(axes_), false);
+    }
   }
 
   SimulatedStep Run() {
@@ -77,15 +102,19 @@ class Simulator {
       if (next == kNever) break;
       Advance(next);
     }
-    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-      CHECK(static_cast<size_t>(ranks_[rank].next) == plan_.lists[rank].size()) << rank;
-      const std::vector<int64_t> run = RunBytesOverTime(plan_, static_cast<int>(rank));
-      const std::vector<int64_t> sums = SumBytesOverTime(plan_, static_cast<int>(rank));
+    step_.seconds = now_;
+    for (int k = 0; k < count(); ++k) {
+      CHECK(static_cast<size_t>(ranks_[k].next) == List(k).size()) << numbers_[k];
+      const std::vector<int64_t> run = RunBytesOverTime(plan_, numbers_[k]);
+      const std::vector<int64_t> sums = SumBytesOverTime(plan_, numbers_[k]);
       int64_t most = 0;
       for (size_t i = 0; i < run.size(); ++i) most = std::max(most, run[i] + sums[i]);
       step_.peak_bytes.push_back(most);
     }
-    step_.seconds = now_;
+    const double each = static_cast<double>(plan_.mesh.ranks()) / count();
+    for (double bytes : sent_by_level_) step_.bytes.push_back(static_cast<int64_t>(bytes * each + 0.5));
+    for (double& seconds : step_.exposed_over) seconds /= count();
+    FillBusy();
     return std::move(step_);
   }
 
@@ -94,31 +123,36 @@ class Simulator {
     int next = 0;
     double busy_until = 0;
     double waits_since = -1;
-    std::deque<int> queue;  // communication that has begun and not ended
+    std::vector<std::deque<int>> queues;  // communication that has begun and not ended: by axis, then RECEIVEs
+    std::vector<bool> in_collective;      // by axis
     std::vector<bool> ended;
   };
   // Flows that begin together, then the next ones.
   struct Operation {
-    Rounds rounds;
+    std::vector<Round> rounds;
     size_t round = 0;
     int under_way = 0;  // flows
     double begin = 0;
+    double bytes = 0;
+    Kind kind = Kind::kSend;
     std::vector<std::pair<int, int>> actions;  // that end with it: rank and action
-    bool sends = false;                        // a SEND: it has arrived, and its RECEIVE may end
-    bool arrived = false;
+    int to = 0;                                // a SEND
+    bool arrived = false;                      // likewise: its RECEIVE may end
   };
   struct Flow {
     size_t operation = 0;
     int from = 0, to = 0, level = 0;
-    double left = 0, rate = 0;
+    double left = 0, rate = 0, most = 0;
     double begins = 0;  // behind its latency
   };
 
-  const Action& At(int rank, int number) const { return plan_.lists[rank][number]; }
+  int count() const { return static_cast<int>(ranks_.size()); }
+  const std::vector<Action>& List(int rank) const { return plan_.lists[numbers_[rank]]; }
+  const Action& At(int rank, int number) const { return List(rank)[number]; }
 
   bool Progress() {
     bool moves = false;
-    for (int rank = 0; rank < static_cast<int>(ranks_.size()); ++rank) {
+    for (int rank = 0; rank < count(); ++rank) {
       while (Begin(rank) || Communicate(rank)) moves = true;
     }
     return moves;
@@ -131,19 +165,17 @@ class Simulator {
     const Action& action = At(number, rank.next);
     if (action.kind == Kind::kWait) {
       if (!rank.ended[action.target]) return Waits(&rank);
-      EndsWaiting(number, IsCollective(At(number, action.target).kind));
+      EndsWaiting(number, At(number, action.target).axis);
+    } else if (action.kind == Kind::kSend) {
+      Send(number, action);
     } else if (IsCommunication(action.kind)) {
-      if (action.kind == Kind::kSend) {
-        Send(number, action);
-      } else {
-        rank.queue.push_back(rank.next);
-      }
+      rank.queues[action.kind == Kind::kReceive ? axes_ : action.axis].push_back(rank.next);
     } else if (action.kind == Kind::kUpdate) {
-      return Together(number, AllRanks(), plan_.update_seconds);
+      return Together(number, All(), plan_.update_seconds);
     } else if (action.kind == Kind::kRun) {
       const PlanSubgraph& subgraph = plan_.subgraphs[action.target];
-      const std::vector<int> alone = {number};
-      return Together(number, subgraph.over < 0 ? alone : plan_.mesh.GroupOf(number, subgraph.over), subgraph.seconds);
+      if (subgraph.over < 0) return Together(number, {number}, subgraph.seconds);
+      return Together(number, GroupOf(number, subgraph.over), subgraph.seconds);
     }
     ++rank.next;
     return true;
@@ -153,16 +185,23 @@ class Simulator {
     if (rank->waits_since < 0) rank->waits_since = now_;
     return false;
   }
-  void EndsWaiting(int number, bool for_collective) {
+  // `axis`: of the collective that was waited for; -1: something else was.
+  void EndsWaiting(int number, int axis) {
     const double since = std::exchange(ranks_[number].waits_since, -1);
     if (since < 0) return;
-    (for_collective ? step_.ranks[number].exposed : step_.ranks[number].bubble) += now_ - since;
+    (axis >= 0 ? step_.ranks[number].exposed : step_.ranks[number].bubble) += now_ - since;
+    if (axis >= 0) step_.exposed_over[axis] += now_ - since;
   }
 
-  std::vector<int> AllRanks() const {
+  std::vector<int> All() const {
     std::vector<int> all;
-    for (size_t rank = 0; rank < ranks_.size(); ++rank) all.push_back(static_cast<int>(rank));
+    for (int rank = 0; rank < count(); ++rank) all.push_back(rank);
     return all;
+  }
+  std::vector<int> GroupOf(int rank, int axis) const {
+    std::vector<int> group = plan_.GroupWithLists(numbers_[rank], axis);
+    for (int& other : group) other = positions_.at(other);
+    return group;
   }
 
   // Ranks that do something together begin when all of them have come to it.
@@ -177,142 +216,181 @@ class Simulator {
       }
     }
     for (int other : group) {
-      EndsWaiting(other, false);
+      EndsWaiting(other, -1);
       Rank& rank = ranks_[other];
       rank.busy_until = now_ + seconds;
       step_.ranks[other].computing += seconds;
-      step_.spans.push_back({other, rank.next++, now_, now_ + seconds});
+      Note(other, rank.next++, now_, now_ + seconds);
     }
     return true;
+  }
+
+  void Note(int rank, int action, double begin, double end) {
+    if (options_.spans) step_.spans.push_back({numbers_[rank], action, begin, end});
+  }
+
+  // The number of an operation, of one that is over where there is any.
+  size_t NewOperation(Operation operation) {
+    operation.begin = now_;
+    if (over_.empty()) {
+      operations_.push_back(std::move(operation));
+      return operations_.size() - 1;
+    }
+    const size_t number = over_.back();
+    over_.pop_back();
+    operations_[number] = std::move(operation);
+    return number;
   }
 
   void Send(int number, const Action& action) {
-    sent_[{number, action.target}].push_back(operations_.size());
-    Operation operation{{{{number, action.target, plan_.tensors[action.tensors[0]].type.num_bytes()}}}};
+    const int to = positions_.at(action.target);
+    const int level = cluster_.LevelOf(plan_.DeviceOf(numbers_[number]), plan_.DeviceOf(action.target));
+    const auto bytes = static_cast<double>(BytesOf(plan_, action));
+    Operation operation{.bytes = bytes, .to = to};
+    operation.rounds = {{cluster_.levels[level].seconds, std::vector<double>(cluster_.levels.size(), 0)}};
+    operation.rounds[0].bytes[level] = bytes;
     operation.actions = {{number, ranks_[number].next}};
-    operation.sends = true;
-    Start(std::move(operation));
+    sent_by_level_[level] += bytes;
+    const size_t operation_number = NewOperation(std::move(operation));
+    sent_[{number, to}].push_back(operation_number);
+    StartRound(operation_number);
   }
 
-  // The first communication of a rank's queue goes on, if it can.
+  // Communication of a rank goes on, if it can.
   bool Communicate(int number) {
-    Rank& rank = ranks_[number];
-    if (rank.queue.empty()) return false;
-    const int at = rank.queue.front();
-    const Action& action = At(number, at);
-    if (action.kind == Kind::kReceive) {
-      std::deque<size_t>& messages = sent_[{action.target, number}];
-      if (messages.empty() || !operations_[messages.front()].arrived) return false;
-      messages.pop_front();
-      rank.ended[at] = true;
-      rank.queue.pop_front();
-      return true;
+    if (Receive(number)) return true;
+    for (int axis = 0; axis < axes_; ++axis) {
+      if (Collect(number, axis)) return true;
     }
-    const std::vector<int> group = plan_.mesh.GroupOf(number, action.axis);
-    Operation operation;
-    for (int other : group) {
-      const Rank& member = ranks_[other];
-      if (member.queue.empty() || !IsCollective(At(other, member.queue.front()).kind)) return false;
-      operation.actions.emplace_back(other, member.queue.front());
-    }
-    for (int other : group) {
-      if (std::exchange(in_collective_[other], true)) return false;  // it is under way
-    }
-    operation.rounds = RoundsOf(group, action);
-    Start(std::move(operation));
+    return false;
+  }
+
+  bool Receive(int number) {
+    std::deque<int>& queue = ranks_[number].queues[axes_];
+    if (queue.empty()) return false;
+    const int at = queue.front();
+    std::deque<size_t>& messages = sent_[{positions_.at(At(number, at).target), number}];
+    if (messages.empty() || !operations_[messages.front()].arrived) return false;
+    over_.push_back(messages.front());
+    messages.pop_front();
+    ranks_[number].ended[at] = true;
+    queue.pop_front();
     return true;
   }
 
-  Rounds RoundsOf(const std::vector<int>& group, const Action& action) const {
-    if (action.kind == Kind::kAllReduce && options_.all_reduce != AllReduceBy::kDirect) {
-      int64_t bytes = 0;
-      for (int tensor : action.tensors) bytes += plan_.tensors[tensor].type.num_bytes();
-      return AllReduceRounds(group, bytes, options_.all_reduce);
+  bool Collect(int number, int axis) {
+    const Rank& rank = ranks_[number];
+    if (rank.queues[axis].empty() || rank.in_collective[axis]) return false;
+    const std::vector<int> group = GroupOf(number, axis);
+    Operation operation;
+    for (int other : group) {
+      const std::deque<int>& queue = ranks_[other].queues[axis];
+      if (queue.empty()) return false;
+      operation.actions.emplace_back(other, queue.front());
     }
-    // An all-reduce sends half of its bytes in each of two rounds.
-    const int count = action.kind == Kind::kAllReduce ? 2 : 1;
-    Rounds rounds(static_cast<size_t>(count));
-    for (int rank : group) {
-      const std::vector<int64_t> to = BytesSent(plan_, rank, action);
-      for (int other : group) {
-        for (int round = 0; round < count; ++round) {
-          const int64_t bytes = to[other] * (round + 1) / count - to[other] * round / count;
-          if (bytes > 0) rounds[round].push_back({rank, other, bytes});
-        }
-      }
+    for (int other : group) ranks_[other].in_collective[axis] = true;
+    const Action& action = At(number, rank.queues[axis].front());
+    operation.kind = action.kind;
+    operation.bytes = static_cast<double>(BytesOf(plan_, action));
+    const GroupLinks& links = LinksOfGroup(number, axis);
+    operation.rounds = RoundsOf(action.kind, links, operation.bytes, options_.collectives, cluster_);
+    const std::vector<double> sent = BytesByLevel(action.kind, links, operation.bytes, options_.collectives);
+    for (int other : group) {
+      if (action.givers > 0 && plan_.mesh.PlaceOf(numbers_[other], axis) >= action.givers) continue;
+      for (size_t k = 0; k < sent.size(); ++k) sent_by_level_[k] += sent[k];
     }
-    return rounds;
+    StartRound(NewOperation(std::move(operation)));
+    return true;
   }
 
-  void Start(Operation operation) {
-    operation.begin = now_;
-    operations_.push_back(std::move(operation));
-    StartRound(operations_.size() - 1);
+  const GroupLinks& LinksOfGroup(int number, int axis) {
+    const auto [found, is_new] = links_.try_emplace({number, axis});
+    if (is_new) {
+      std::vector<int> devices = plan_.mesh.GroupOf(numbers_[number], axis);
+      for (int& device : devices) device = plan_.DeviceOf(device);
+      found->second = LinksOf(devices, plan_.DeviceOf(numbers_[number]), cluster_);
+    }
+    return found->second;
   }
 
   void StartRound(size_t number) {
     Operation& operation = operations_[number];
-    while (operation.round < operation.rounds.size() && operation.rounds[operation.round].empty()) ++operation.round;
-    if (operation.round == operation.rounds.size()) return End(&operation);
-    for (const Message& message : operation.rounds[operation.round]) {
-      const int level = cluster_.LevelOf(message.from, message.to);
-      step_.bytes[level] += message.bytes;
-      flows_.push_back({number, message.from, message.to, level, static_cast<double>(message.bytes), 0,
-                        now_ + cluster_.levels[level].seconds});
-      ++operation.under_way;
+    if (operation.round == operation.rounds.size()) return End(number);
+    const Round& round = operation.rounds[operation.round++];
+    const bool sends = operation.kind == Kind::kSend;
+    for (size_t k = 0; k < round.bytes.size(); ++k) {
+      if (round.bytes[k] == 0) continue;
+      const double most = cluster_.levels[k].RateOf(RateName(operation.kind), operation.bytes);
+      for (const auto& [rank, action] : operation.actions) {
+        flows_.push_back({number, rank, sends ? operation.to : rank, static_cast<int>(k), round.bytes[k], 0, most,
+                          now_ + round.seconds});
+        ++operation.under_way;
+      }
     }
-    ++operation.round;
+    if (operation.under_way == 0) StartRound(number);
   }
 
-  void End(Operation* operation) {
-    operation->arrived = true;
-    for (const auto& [rank, action] : operation->actions) {
+  void End(size_t number) {
+    Operation& operation = operations_[number];
+    operation.arrived = true;
+    for (const auto& [rank, action] : operation.actions) {
       ranks_[rank].ended[action] = true;
-      step_.spans.push_back({rank, action, operation->begin, now_});
-      if (operation->sends) continue;
-      ranks_[rank].queue.pop_front();
-      in_collective_[rank] = false;
+      Note(rank, action, operation.begin, now_);
+      if (operation.kind == Kind::kSend) continue;
+      const int axis = At(rank, action).axis;
+      ranks_[rank].queues[axis].pop_front();
+      ranks_[rank].in_collective[axis] = false;
     }
+    if (operation.kind != Kind::kSend) over_.push_back(number);
+  }
+
+  // Positions in left_ and weight_ of the ports that a flow leaves and reaches, and the flows that it stands for there.
+  struct Use {
+    int port = 0, times = 0;
+  };
+  std::pair<Use, Use> UsesOf(const Flow& flow) const {
+    return {{2 * ports_.PortOf(flow.from, flow.level), ports_.AlikeAt(flow.from, flow.level)},
+            {2 * ports_.PortOf(flow.to, flow.level) + 1, ports_.AlikeAt(flow.to, flow.level)}};
   }
 
   // Shares the ports: the port that gives its flows the least is full first.
   void SetRates() {
-    struct Port {
-      double left = 0;
-      int flows = 0;
-    };
-    std::map<std::tuple<int, int, bool>, Port> ports;  // level, device, whether it receives
-    std::vector<Flow*> open;
+    open_.clear();
     for (Flow& flow : flows_) {
       flow.rate = 0;
       if (flow.begins > now_) continue;
-      open.push_back(&flow);
-      for (const auto& [device, receives] : {std::pair(flow.from, false), {flow.to, true}}) {
-        Port& port = ports.try_emplace({flow.level, device, receives}).first->second;
-        port.left = cluster_.levels[flow.level].bytes_per_second;
-        ++port.flows;
+      open_.push_back(&flow);
+      const auto uses = UsesOf(flow);
+      for (const Use& use : {uses.first, uses.second}) {
+        left_[use.port] = ports_.rate(use.port / 2);
+        weight_[use.port] = 0;
       }
     }
-    while (!open.empty()) {
+    for (const Flow* flow : open_) {
+      const auto uses = UsesOf(*flow);
+      for (const Use& use : {uses.first, uses.second}) weight_[use.port] += use.times;
+    }
+    while (!open_.empty()) {
+      const auto share = [&](const Flow& flow) {
+        const auto [from, to] = UsesOf(flow);
+        return std::min({left_[from.port] / weight_[from.port], left_[to.port] / weight_[to.port], flow.most});
+      };
       double least = kNever;
-      for (const auto& [key, port] : ports) {
-        if (port.flows > 0) least = std::min(least, port.left / port.flows);
-      }
-      std::vector<Flow*> others, full;
-      for (Flow* flow : open) {
-        const Port& from = ports.at({flow->level, flow->from, false});
-        const Port& to = ports.at({flow->level, flow->to, true});
-        const double share = std::min(from.left / from.flows, to.left / to.flows);
-        (share <= least * (1 + 1e-12) ? full : others).push_back(flow);
-      }
-      for (Flow* flow : full) {
+      for (const Flow* flow : open_) least = std::min(least, share(*flow));
+      full_.clear();
+      std::erase_if(open_, [&](Flow* flow) {
+        if (share(*flow) > least * (1 + 1e-12)) return false;
+        full_.push_back(flow);
+        return true;
+      });
+      for (Flow* flow : full_) {
         flow->rate = least;
-        for (const auto& key : {std::tuple(flow->level, flow->from, false), {flow->level, flow->to, true}}) {
-          ports[key].left = std::max(0.0, ports[key].left - least);
-          --ports[key].flows;
+        const auto uses = UsesOf(*flow);
+        for (const Use& use : {uses.first, uses.second}) {
+          left_[use.port] = std::max(0.0, left_[use.port] - least * use.times);
+          weight_[use.port] -= use.times;
         }
       }
-      open = std::move(others);
     }
   }
 
@@ -330,42 +408,78 @@ class Simulator {
 
   void Advance(double next) {
     std::vector<size_t> over;
-    std::vector<Flow> left;
-    for (Flow& flow : flows_) {
-      const bool open = flow.begins <= now_;
-      const bool done = open && now_ + std::max(flow.left, 0.0) / flow.rate <= next;  // as NextEvent says
-      if (open) flow.left -= flow.rate * (next - now_);
-      if (done) {
-        over.push_back(flow.operation);
-      } else {
-        left.push_back(flow);
-      }
-    }
-    flows_ = std::move(left);
+    std::erase_if(flows_, [&](Flow& flow) {
+      if (flow.begins > now_) return false;
+      const bool done = now_ + std::max(flow.left, 0.0) / flow.rate <= next;  // as NextEvent says
+      flow.left -= flow.rate * (next - now_);
+      const auto uses = UsesOf(flow);
+      for (const Use& use : {uses.first, uses.second}) sent_over_[use.port] += flow.rate * use.times * (next - now_);
+      if (done) over.push_back(flow.operation);
+      return done;
+    });
     now_ = next;
     for (size_t number : over) {
       if (--operations_[number].under_way == 0) StartRound(number);
     }
   }
 
+  void FillBusy() {
+    step_.busy.assign(cluster_.levels.size(), 0);
+    for (int rank = 0; rank < count() && now_ > 0; ++rank) {
+      for (int k = 0; k < static_cast<int>(cluster_.levels.size()); ++k) {
+        const int port = ports_.PortOf(rank, k);
+        const double sent = std::max(sent_over_[2 * port], sent_over_[2 * port + 1]);
+        step_.busy[k] = std::max(step_.busy[k], sent / ports_.rate(port) / now_);
+      }
+    }
+  }
+
   const Plan& plan_;
   const Cluster& cluster_;
   const SimulationOptions& options_;
+  const std::vector<int> numbers_;
+  const Ports ports_;
   double now_ = 0;
   std::vector<Rank> ranks_;
-  std::map<int, bool> in_collective_;                       // by rank
+  const int axes_;
+  absl::flat_hash_map<int, int> positions_;                 // by number of a rank
+  std::map<std::pair<int, int>, GroupLinks> links_;         // by rank and axis
   std::map<std::pair<int, int>, std::deque<size_t>> sent_;  // from, to: operations that were not received
   std::deque<Operation> operations_;
+  std::vector<size_t> over_;
   std::vector<Flow> flows_;
+  std::vector<Flow*> open_, full_;
+  std::vector<double> left_, weight_, sent_over_;  // by port, as it sends and as it receives
+  std::vector<double> sent_by_level_;
   SimulatedStep step_;
 };
 
+double Share(const SimulatedStep& step, double RankSeconds::*of) {
+  double all = 0;
+  for (const RankSeconds& rank : step.ranks) all += rank.*of;
+  return step.seconds == 0 ? 0 : all / step.seconds / static_cast<double>(step.ranks.size());
+}
+
 }  // namespace
 
-double SimulatedStep::bubble() const {
-  double all = 0;
-  for (const RankSeconds& rank : ranks) all += rank.bubble;
-  return seconds == 0 ? 0 : all / seconds / static_cast<double>(ranks.size());
+double SimulatedStep::bubble() const { return Share(*this, &RankSeconds::bubble); }
+double SimulatedStep::computing() const { return Share(*this, &RankSeconds::computing); }
+double SimulatedStep::exposed() const { return Share(*this, &RankSeconds::exposed); }
+
+bool FitsEvenly(const Plan& plan, const Cluster& cluster) {
+  const auto axes = static_cast<int>(plan.mesh.axes().size());
+  int step = 1;
+  for (int k = axes; k-- > 0;) {
+    const int axis = plan.order.empty() ? k : plan.order[k];
+    const int extent = step * plan.mesh.axes()[axis].size;
+    const int block = k == 0 ? step : extent;  // groups of the outermost axis need not fill what they use
+    for (const LinkLevel& level : cluster.levels) {
+      if (!plan.IsAlike(axis) || level.devices >= plan.mesh.ranks()) continue;
+      if (level.devices % block != 0 && block % level.devices != 0) return false;
+    }
+    step = extent;
+  }
+  return true;
 }
 
 absl::StatusOr<SimulatedStep> Simulate(const Plan& plan, const Cluster& cluster, const SimulationOptions& options) {
@@ -373,6 +487,11 @@ absl::StatusOr<SimulatedStep> Simulate(const Plan& plan, const Cluster& cluster,
   if (plan.mesh.ranks() > cluster.devices()) {
     return absl::InvalidArgumentError(absl::StrCat("the plan: found ", plan.mesh.ranks(), " ranks, expected at most ",
                                                    cluster.devices(), ", the devices of ", cluster.name));
+  }
+  if (!FitsEvenly(plan, cluster)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the plan: found ranks that are alike, expected groups that divide the devices of the levels of ",
+                     cluster.name, " or are multiples of them"));
   }
   SimulatedStep step = Simulator(plan, cluster, options).Run();
   std::stable_sort(step.spans.begin(), step.spans.end(), [](const Span& a, const Span& b) { return a.end < b.end; });

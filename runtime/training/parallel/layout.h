@@ -1,4 +1,4 @@
-// The layout of ranks, by which they share the work of a step: `dp=2,pp=2,micro=8`.
+// The states of a step that a layout of ranks (runtime/distributed/rank_layout.h) cuts.
 #pragma once
 
 #include <cstdint>
@@ -8,34 +8,12 @@
 
 #include "absl/status/statusor.h"
 #include "core/ir/graph.h"
-#include "runtime/distributed/pipeline_schedule.h"
+#include "runtime/distributed/rank_layout.h"
 
 namespace rewright {
 
-struct RankLayout {
-  int dp = 1;         // groups of ranks that share the micro-batches of a step
-  int tp = 1;         // ranks of such a group that compute a micro-batch, or a stage of it, together
-  int pp = 1;         // parts of such a group, each of which has stages of the model
-  int zero = 0;       // cut over the ranks are 1: the optimizer state, 2: gradients, too, 3: and weights
-  int64_t micro = 0;  // micro-batches of a step; 0: as the configuration says
-  distributed::PipelineSchedule schedule = distributed::PipelineSchedule::k1F1B;
-  int chunks = 1;  // stages of a rank; more than one where the schedule is interleaved
-
-  int group_size() const { return tp * pp; }
-  // Rank r is number r mod group_size of group r div group_size; there the ranks of a stage are neighbours.
-  // The ranks, this one among them, that
-  std::vector<int> ModelParallelGroup(int rank) const;   // work on the same micro-batch
-  std::vector<int> TensorParallelGroup(int rank) const;  // and have the same stages
-  std::vector<int> PipelineGroup(int rank) const;        // and have the same part of other stages
-  std::vector<int> DataParallelGroup(int rank) const;    // have the same part in other model-parallel groups
-  // All ranks in the order in which they have blocks of what ZeRO cuts: the blocks of a data-parallel group are
-  // neighbours.
-  std::vector<int> ShardOrder() const;
-};
-
-// "dp=4", "dp=2,tp=2", "dp=2,tp=2,zero=1", "pp=2,tp=2,micro=8,schedule=gpipe", "pp=2,schedule=interleaved,chunks=2";
-// empty: dp of all ranks. Errors: another text, other than `ranks` ranks, kinds that do not go together.
-absl::StatusOr<RankLayout> ParseLayout(const std::string& text, int ranks);
+using distributed::ParseLayout;
+using distributed::RankLayout;
 
 // By name, the axis along which a state is cut.
 using StateAxes = std::vector<std::pair<std::string, int>>;

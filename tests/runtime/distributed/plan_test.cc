@@ -79,6 +79,7 @@ TEST(PlanTest, SecondsAndBytesOfSubgraphsPrint) {
 TEST(PlanTest, TextsAreGolden) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(REWRIGHT_SOURCE_DIR "/tests/cases/plans")) {
+    if (entry.is_directory()) continue;
     SCOPED_TRACE(entry.path().filename());
     std::ifstream file(entry.path());
     std::string head, golden;
@@ -159,6 +160,15 @@ TEST(PlanTest, DamageIsTold) {
   EXPECT_THAT(Error(CheckPlan(plan)), HasSubstr("differs from rank 1"));
 }
 
+TEST(PlanTest, AxesGiveDevicesInTheirOrder) {
+  Plan plan{Mesh({{"dp", 4}, {"pp", 3}, {"tp", 2}})};
+  EXPECT_EQ(plan.DeviceOf(13), 13);
+  plan.order = {1, 0, 2};
+  EXPECT_EQ(plan.DeviceOf(6), 2);  // the next replica of the first stage
+  EXPECT_EQ(plan.DeviceOf(2), 8);  // the second stage
+  for (int rank = 0; rank < 24; ++rank) EXPECT_EQ(plan.RankAt(plan.DeviceOf(rank)), rank);
+}
+
 TEST(PlanTextTest, ErrorsNameLineFoundAndExpected) {
   const std::string head = "mesh dp=2 pp=2\nmicro_batches 2\nx0 f32[2]\nw1 f32[2] cut 0 at 1\nt2 f32[4]\n";
   const std::string body = head + "g3 f32[4] of t2 behind s0 at 0\ns0 reads x0 w1 makes t2\nrank 0\n";
@@ -196,6 +206,15 @@ TEST(PlanTextTest, ErrorsNameLineFoundAndExpected) {
       {body + "0 SEND x0 of 0 to 1", "line 9: found x0, expected tensors of one kind of wt, each once"},
       {body + "0 SEND t99999999999999999999 of 0 to 1",
        "line 9: found `t99999999999999999999`, expected a tensor from"},
+      {head + "t3 f32[4] parts over pp", "line 6: found `parts`, expected sum, blocks, exchange"},
+      {head + "t3 f32[4] sum over cp", "line 6: found `cp`, expected an axis of the mesh: dp, pp"},
+      {"mesh dp=2\nmicro_batches 3\nalike dp",
+       "line 3: found `dp`, expected replicas that divide the micro-batches, 3"},
+      {"mesh dp=2 pp=2\nmicro_batches 2\norder pp", "line 3: found the end of the line, expected an axis of the mesh"},
+      {"mesh dp=2 pp=2\nmicro_batches 2\norder pp pp", "line 3: found `pp`, expected each axis once"},
+      {"mesh dp=2\nmicro_batches 2\nalike dp dp", "line 3: found `dp`, expected each axis once"},
+      {"mesh dp=2\nmicro_batches 2\nalike dp\nrank 0\nrank 1", "line 5: found `1`, expected the next rank"},
+      {body + "0 ALL_GATHER t2 of 0 over pp", "line 9: found t2, expected values that ranks complete together"},
       {body + "0 ALL_REDUCE g3 over pp", "line 9: found `pp`, expected `dp`"},
       {body + "0 ALL_REDUCE g3 over", "line 9: found the end of the line, expected an axis of the mesh"},
       {body + "0 REDUCE_SCATTER g3 of 1..0 over dp", "line 9: found `1..0`, expected FIRST..LAST, micro-batches from"},

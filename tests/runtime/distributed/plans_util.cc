@@ -63,13 +63,14 @@ PlanOptions ParsePlanOptions(const std::string& text) {
   return options;
 }
 
-Plan MakePlan(const PlanOptions& options) {
+Plan MakePlan(const PlanOptions& options, const std::vector<int>& alike) {
   using Kind = PlanTensor::Kind;
   const bool split = options.pp > 1 && options.schedule == PipelineSchedule::kZeroBubble;
   const PipelineShape shape{options.pp, options.tp, options.chunks, split};
   const int layers = options.pp > 1 ? shape.stages() : options.layers;
   const bool skips = layers >= 3;
   Plan plan{Mesh({{"dp", options.dp}, {"pp", options.pp}, {"tp", options.tp}}), options.micro_batches};
+  plan.alike = alike;
   const auto add = [&](PlanTensor tensor) {
     plan.tensors.push_back(std::move(tensor));
     return static_cast<int>(plan.tensors.size()) - 1;

@@ -24,7 +24,8 @@ PlanOptions ParsePlanOptions(const std::string& text);
 
 // Layer i of the model multiplies what it reads by weight i. The last layer reads the result of the first, too, if
 // there are three, and its weight as well: a connection that skips layers, and a tied weight.
-Plan MakePlan(const PlanOptions& options);
+// `alike`: Plan::alike.
+Plan MakePlan(const PlanOptions& options, const std::vector<int>& alike = {});
 
 // All layouts of exactly this many ranks, with every zero, schedule and up to two chunks a rank.
 std::vector<PlanOptions> LayoutsOf(int ranks);

@@ -81,12 +81,12 @@ TEST(SimulateTest, AnAllReduceTakesWhatItsWaySays) {
     }
     const double whole = static_cast<double>(bytes) / bytes_per_second, others = ranks - 1.0;
     const double steps = std::log2(ranks);
-    const auto seconds = [&](AllReduceBy by) { return Simulated(plan, cluster, {.all_reduce = by}).seconds; };
+    const auto seconds = [&](CollectiveBy by) { return Simulated(plan, cluster, {.collectives = by}).seconds; };
     const double slack = 8 * 4 * ranks / bytes_per_second;  // elements that do not divide
-    EXPECT_NEAR(seconds(AllReduceBy::kDirect), 2 * (latency + others / ranks * whole), slack) << ranks;
-    EXPECT_NEAR(seconds(AllReduceBy::kRing), 2 * others * (latency + whole / ranks), slack) << ranks;
-    EXPECT_NEAR(seconds(AllReduceBy::kTree), 2 * steps * (latency + whole), slack) << ranks;
-    EXPECT_NEAR(seconds(AllReduceBy::kParameterServer), 2 * (latency + others * whole), slack) << ranks;
+    EXPECT_NEAR(seconds(CollectiveBy::kDirect), 2 * (latency + others / ranks * whole), slack) << ranks;
+    EXPECT_NEAR(seconds(CollectiveBy::kRing), 2 * others * (latency + whole / ranks), slack) << ranks;
+    EXPECT_NEAR(seconds(CollectiveBy::kTree), 2 * steps * (latency + whole), slack) << ranks;
+    EXPECT_NEAR(seconds(CollectiveBy::kParameterServer), 2 * (latency + others * whole), slack) << ranks;
   }
 }
 
@@ -120,6 +120,19 @@ TEST(SimulateTest, LinksOfALevelCarryWhatGoesOverThem) {
   EXPECT_GT(outer, 0);
   // The same ranks within one node are faster.
   EXPECT_LT(Simulated(plan, Nodes(4, 1e6, 0)).seconds, step.seconds);
+}
+
+// Devices that share a port take turns in what leaves their node.
+TEST(SimulateTest, DevicesShareThePortOfTheirNode) {
+  const Plan plan = MakePlan(ParsePlanOptions("dp=4,layers=1,micro=4"));
+  Cluster cluster = Nodes(2, 1e15, 0, 4);
+  cluster.levels[1].bytes_per_second = 1e6;
+  const double alone = Simulated(plan, cluster).seconds;
+  cluster.levels[1].port_devices = 2;
+  EXPECT_NEAR(Simulated(plan, cluster).seconds, 2 * alone, 1e-3 * alone);
+  // A rate that was measured is kept to, too.
+  cluster.levels[1].rates["all_reduce"] = {{1, 2.5e5}};
+  EXPECT_NEAR(Simulated(plan, cluster).seconds, 4 * alone, 1e-3 * alone);
 }
 
 TEST(SimulateTest, TimeOfARankAddsUp) {

@@ -39,10 +39,35 @@ TEST_F(SimulateVerbTest, TellsTheTimeOfAStep) {
   // Two rounds of half of the bytes.
   EXPECT_NEAR(json["seconds"].get<double>(), 0.5 + 2 * (0.001 + 2000 / 1e6) + 0.25, 1e-9);
   EXPECT_EQ(json["bytes"]["bus"], 2 * 4000);
-  const Outcome server = Simulated("step.plan", "--all-reduce server --trace -");
+  const Outcome server = Simulated("step.plan", "--collectives server --trace -");
   ASSERT_EQ(server.status, 0) << server.err;
   EXPECT_EQ(nlohmann::json::parse(server.out)["traceEvents"].size(), 6u);
   EXPECT_THAT(server.err, HasSubstr("step:     0.76 s on 2 ranks"));
+}
+
+TEST_F(SimulateVerbTest, SimulatesAModelByItsSizes) {
+  WriteContents(At("model.json"), R"({"name": "small", "batch": 64, "transformer": {"layers": 8, "hidden": 1024,
+      "heads": 16, "mlp": 4096, "vocabulary": 32000, "sequence": 512}})");
+  const auto run = [&](const std::string& flags) {
+    const Outcome outcome = Rewright("simulate " + At("model.json") + " --cluster h100-infiniband --json " + flags);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out, nullptr, false);
+  };
+  const auto made = run("--layout dp=4,pp=2,tp=2,zero=1,micro=16 --plan " + At("made.plan"));
+  ASSERT_TRUE(made.is_object());
+  EXPECT_TRUE(made["fits"].get<bool>());
+  EXPECT_GT(made["exposed_over"]["tp"].get<double>(), 0);
+  // The plan is one file like those of training runs.
+  const Outcome again =
+      Rewright("simulate " + At("made.plan") + " --cluster h100-infiniband --collectives ring --json");
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_NEAR(nlohmann::json::parse(again.out)["seconds"].get<double>(), made["seconds"].get<double>(), 1e-9);
+  // The layout that auto finds is no longer than that, is no longer than data parallel, and can be passed back.
+  const auto found = run("--layout auto --devices 16 --explain");
+  EXPECT_LE(found["seconds"].get<double>(), made["seconds"].get<double>());
+  EXPECT_LE(found["seconds"].get<double>(), run("--layout dp=16,micro=64")["seconds"].get<double>());
+  EXPECT_GE(found["next"][0]["seconds"].get<double>(), found["seconds"].get<double>());
+  EXPECT_EQ(run("--layout " + found["layout"].get<std::string>())["seconds"], found["seconds"]);
 }
 
 TEST_F(SimulateVerbTest, SaysWhatIsWrong) {
@@ -58,6 +83,7 @@ TEST_F(SimulateVerbTest, SaysWhatIsWrong) {
       "s0 reads x0 makes t1\nrank 0\n 0 RUN s0 of 0\n 1 UPDATE g2\nrank 1\n";
   EXPECT_THAT(error(head + " 0 RUN s0 of 1\n 1 UPDATE g2\n"),
               HasSubstr("wrong.plan: rank 0, action 1, UPDATE g2: g2 has the leaves [], expected those from 0 to 1"));
+  EXPECT_THAT(Simulated("step.plan", "--layout dp=2").err, HasSubstr("found a plan, which has its lists"));
   WriteContents(At("node.json"), R"({"name": "node"})");
   const Outcome outcome = Simulated("step.plan");
   EXPECT_THAT(outcome.err, HasSubstr("node.json: cluster: memory_bytes: is missing"));
@@ -80,6 +106,18 @@ TEST_F(SimulateVerbTest, APlanOfATrainingRunIsMeasuredAndSound) {
     EXPECT_TRUE(subgraph.makes.empty() || subgraph.seconds > 0);
   }
   EXPECT_EQ(Simulated("run.plan").status, 0);
+  // Without a run: the same lists, in any layout of a described device.
+  for (const char* layout : {"dp=2,zero=1", "dp=2,zero=3", "pp=2,schedule=zero_bubble", "dp=2,pp=2,zero=2"}) {
+    const Outcome outcome = Rewright("simulate " + At("config.json") + " --cluster many-core --layout " + layout +
+                                     " --json --plan " + At("made.plan"));
+    ASSERT_EQ(outcome.status, 0) << layout << outcome.err;
+    EXPECT_GT(nlohmann::json::parse(outcome.out)["memory_bytes"].get<int64_t>(), 0);
+    const auto made = distributed::ParsePlan(FileContents(At("made.plan")));
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_TRUE(distributed::CheckPlan(*made).ok());
+  }
+  EXPECT_THAT(Rewright("simulate " + At("config.json") + " --cluster many-core --layout tp=2").err,
+              HasSubstr("--layout: found tp=2, expected 1 for a configuration"));
 }
 
 }  // namespace
