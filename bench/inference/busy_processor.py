@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from inference.vs_onnxruntime import time_ours  # noqa: E402
+from inference.vs_peers import time_ours  # noqa: E402
 from table import machine, write_table  # noqa: E402
 
 
@@ -64,7 +64,7 @@ def main():
                     samples = {1: [], len(processors): []}
                     for _ in range(args.rounds):
                         for args.threads in samples:
-                            samples[args.threads].append(time_ours(path, args))
+                            samples[args.threads].append(time_ours(path, args)[1])
                     one, all_threads = (statistics.median(samples[threads]) for threads in samples)
                     rows.append({"model": name, "processors": "busy" if busied else "idle", "one_ms": round(one, 3),
                                  "threads": len(processors), "all_ms": round(all_threads, 3),
