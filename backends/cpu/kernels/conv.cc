@@ -83,8 +83,12 @@ ConvPrimitive InLayouts(const DnnlContext& context, const ConvProblem& problem, 
 // Blocked layouts are asked for, not left to oneDNN: where the processor has AVX-512 it would answer with channels
 // last, in which a residual runs elsewhere, pooling is slow and concatenations of channels are copies. Few channels
 // are read as they are. Groups of 4 or 8 channels have blocks of their own, which oneDNN knows, and other odd groups
-// exist with channels last alone.
+// exist with channels last alone. Tiles of bf16 are multiplied with channels last alone, ten times as fast as blocks.
 ConvPrimitive Choose(const DnnlContext& context, const ConvProblem& problem) {
+  if (problem.dtype == DType::kBFloat16 && MultipliesTilesOfBf16()) {
+    ConvPrimitive desc = InLayouts(context, problem, Tag::nhwc, Tag::nhwc);
+    if (!IsEmpty(desc) && Slowness(desc.impl_info_str()) == 0) return desc;
+  }
   const Tag blocked = context.block == 16 ? Tag::nChw16c : Tag::nChw8c;
   const std::pair<Tag, Tag> candidates[] = {
       {blocked, blocked}, {Tag::nchw, blocked}, {Tag::any, Tag::any}, {Tag::nhwc, Tag::nhwc}, {Tag::nchw, Tag::nchw}};
@@ -143,21 +147,23 @@ bool ConvRunsInBf16(const DnnlContext& context, const Graph& graph, const FusedG
   const ConvProblem wide = ConvProblemOf(graph, group);
   ConvProblem narrow = wide;
   narrow.dtype = DType::kBFloat16;
-  const auto same = CatchDnnl("conv2d", [&] {
+  const auto runs = CatchDnnl("conv2d", [&] {
     const ConvPrimitive a = Choose(context, narrow), b = Choose(context, wide);
     const Layout src = *LayoutOf(a.src_desc()), dst = *LayoutOf(a.dst_desc());
-    return Slowness(a.impl_info_str()) == 0 && src.IsDense() && dst.IsDense() && src == *LayoutOf(b.src_desc()) &&
-           dst == *LayoutOf(b.dst_desc());
+    if (Slowness(a.impl_info_str()) > 0 || !src.IsDense() || !dst.IsDense()) return false;
+    return MultipliesTilesOfBf16() || (src == *LayoutOf(b.src_desc()) && dst == *LayoutOf(b.dst_desc()));
   });
-  return same.ok() && *same;
+  return runs.ok() && *runs;
 }
 
 namespace {
 
 std::optional<Layout> ConvLayout(const LayoutQuery& query) {
   if (query.group.kind != FusedGroup::Kind::kConv) return std::nullopt;
-  const absl::StatusOr<Layout> result = CatchDnnl(
-      "conv2d", [&] { return *LayoutOf(Choose(query.context, ConvProblemOf(query.graph, query.group)).dst_desc()); });
+  ConvProblem problem = ConvProblemOf(query.graph, query.group);
+  if (ConvRunsInBf16(query.context, query.graph, query.group)) problem.dtype = DType::kBFloat16;
+  const absl::StatusOr<Layout> result =
+      CatchDnnl("conv2d", [&] { return *LayoutOf(Choose(query.context, problem).dst_desc()); });
   return result.ok() ? std::optional<Layout>(*result) : std::nullopt;
 }
 
@@ -235,6 +241,6 @@ absl::StatusOr<bool> PlanConv(Lowering& lowering, const FusedGroup& group) {
 
 }  // namespace
 
-KernelEntry ConvEntry() { return {.ops = {ops::Conv2d()}, .plan = PlanConv, .layout = ConvLayout, .version = 2}; }
+KernelEntry ConvEntry() { return {.ops = {ops::Conv2d()}, .plan = PlanConv, .layout = ConvLayout, .version = 3}; }
 
 }  // namespace rewright::cpu

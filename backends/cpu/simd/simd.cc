@@ -35,6 +35,11 @@ bool MultipliesBf16() {
   return OneDnnUses(dnnl_cpu_isa_avx512_core_bf16) && __builtin_cpu_supports("avx512bf16");
 }
 
+bool MultipliesTilesOfBf16() {
+  return MultipliesBf16() && OneDnnUses(dnnl_cpu_isa_avx512_core_amx) && __builtin_cpu_supports("amx-tile") != 0 &&
+         __builtin_cpu_supports("amx-bf16") != 0;
+}
+
 WinogradTable WinogradAlgorithms() {
   if (&Simd() == &simd_avx512::kTable) return simd_avx512::kWinogradTable;
   if (&Simd() == &simd_avx2::kTable) return simd_avx2::kWinogradTable;
