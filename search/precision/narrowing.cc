@@ -23,8 +23,9 @@ namespace {
 constexpr int kRounds = 5;
 // The part of the tolerance at which a correction aims, and the part that is enough.
 constexpr double kAim = 0.8, kEnough = 0.5;
-constexpr int kElements = 2;  // of each output that the estimate examines
-constexpr int kMostLooks = 4;
+// Elements that the estimate examines, of each output and in all: each takes a backward pass. The largest one alone
+// would not do: it may be the one that moves least, as behind a tanh.
+constexpr int kElements = 2, kMostLooks = 4;
 constexpr size_t kMostNamed = 10;
 // The weight of an element that is read or written, in operations: about what memory costs.
 constexpr double kOperationsPerByte = 2;
@@ -140,12 +141,12 @@ class Chooser {
     return absl::OkStatus();
   }
 
-  // Returns whether the value is rounded: narrow applications give or read it.
-  bool IsRounded(Value value, const Nodes& narrow) const {
-    if (narrow.contains(value.node)) return true;
+  // Returns whether the value is rounded: narrow applications, without that one, give or read it.
+  bool IsRounded(Value value, const Nodes& narrow, NodeId without = -1) const {
+    const auto counts = [&](NodeId id) { return id != without && narrow.contains(id); };
+    if (counts(value.node)) return true;
     const auto readers = readers_.find(value);
-    return readers != readers_.end() && std::any_of(readers->second.begin(), readers->second.end(),
-                                                    [&](NodeId reader) { return narrow.contains(reader); });
+    return readers != readers_.end() && std::any_of(readers->second.begin(), readers->second.end(), counts);
   }
 
   // Returns the typical error of the look, as a share of the output's largest element.
@@ -164,22 +165,15 @@ class Chooser {
   }
 
   // Returns how much of the squares of a look vanishes with the application: its results and what it alone reads.
-  double SquareOf(const absl::flat_hash_map<Value, double>& look, NodeId id, Nodes* narrow) const {
+  double SquareOf(const absl::flat_hash_map<Value, double>& look, NodeId id, const Nodes& narrow) const {
     const Node& node = graph_.node(id);
-    const auto part = [&](Value value) {
-      const auto found = look.find(value);
-      return found == look.end() ? 0 : found->second;
-    };
     double square = 0;
-    narrow->erase(id);
-    for (size_t o = 0; o < node.outputs.size(); ++o) {
-      const Value value{id, static_cast<int32_t>(o)};
-      if (!IsRounded(value, *narrow)) square += part(value);
-    }
-    for (const Value operand : node.operands) {
-      if (!IsRounded(operand, *narrow)) square += part(operand);
-    }
-    narrow->insert(id);
+    const auto count = [&](Value value) {
+      const auto part = look.find(value);
+      if (part != look.end() && !IsRounded(value, narrow, id)) square += part->second;
+    };
+    for (size_t o = 0; o < node.outputs.size(); ++o) count({id, static_cast<int32_t>(o)});
+    for (const Value operand : node.operands) count(operand);
     return square;
   }
 
@@ -194,7 +188,7 @@ class Chooser {
         NodeId worst = -1;
         double worst_rate = -1;
         for (const NodeId id : narrow) {
-          const double rate = SquareOf(look, id, &narrow) / work_.at(id);
+          const double rate = SquareOf(look, id, narrow) / work_.at(id);
           if (rate > worst_rate || (rate == worst_rate && id < worst)) worst = id, worst_rate = rate;
         }
         narrow.erase(worst);

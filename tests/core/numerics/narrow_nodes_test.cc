@@ -58,9 +58,7 @@ output h = %8
 )")));
 }
 
-TEST(NarrowNodes, NoNodesChangeNothing) {
-  EXPECT_EQ(Narrowed(kTwoProducts, {}), PrintGraph(GraphOf(kTwoProducts)));
-}
+TEST(NarrowNodes, NoNodesChangeNothing) { EXPECT_EQ(Narrowed(kTwoProducts, {}), PrintGraph(GraphOf(kTwoProducts))); }
 
 TEST(NarrowNodes, OtherTypesStay) {
   EXPECT_EQ(Narrowed(R"(
