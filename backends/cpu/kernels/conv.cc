@@ -32,11 +32,15 @@ memory::dims WeightDims(const ConvProblem& problem) {
   return {problem.groups, w[0] / problem.groups, w[1], w[2], w[3]};
 }
 
-// One element per channel. Where the result is one point of one image, oneDNN takes such an operand for one of the
-// result's own shape, and wants it laid out like that.
+// One element per channel, in f32. Where the result is one point of one image, oneDNN takes such an operand for one of
+// the result's own shape, and wants it laid out like that.
 memory::desc PerChannelDesc(const ConvProblem& problem, const memory::desc& dst) {
   const Shape& dims = problem.dst;
-  if (dims[0] == 1 && dims[2] == 1 && dims[3] == 1) return dst;
+  if (dims[0] == 1 && dims[2] == 1 && dims[3] == 1) {
+    memory::desc like_dst = dst;
+    like_dst.data.data_type = dnnl_f32;
+    return like_dst;
+  }
   return memory::desc({1, dims[1], 1, 1}, kF32, Tag::nchw);
 }
 

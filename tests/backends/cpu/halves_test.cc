@@ -110,6 +110,25 @@ output t = %5
                        -0.1, 0.1);
 }
 
+// The result is one point of one image, and scale and shift are in f32 as ever.
+TEST(CpuHalves, OnePointOfConvolutionsWithAScale) {
+  for (const int channels : {2, 6, 16, 24, 32}) {
+    ExpectAgreesInHalves(absl::StrReplaceAll(R"(
+input x: HALF[1,16,1,3]
+input r: HALF[1,N,1,1]
+state w: HALF[N,8,1,3]
+state s: HALF[N,1,1]
+state t: HALF[N,1,1]
+%0 = conv2d(x, w, strides=[1,1], pads=[0,0,0,0], groups=2)
+%1 = mul(%0, s)
+%2 = add(%1, t)
+%3 = add(%2, r)
+output y = %3
+)",
+                                             {{"N", absl::StrCat(channels)}}));
+  }
+}
+
 // What convolutions hand on, with channels last where the processor multiplies tiles, is read by all kinds of groups:
 // concatenations and slices of channels, pools, means, sums with other images, convolutions of groups and of each
 // channel, products, and operators that know rows alone. Channels fill no block.
