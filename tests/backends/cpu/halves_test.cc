@@ -129,6 +129,26 @@ output y = %3
   }
 }
 
+// Strides above the kernel, of which oneDNN computes some wrongly on tiles of bf16; a sigmoid behind groups, for which
+// it has a descriptor and no code.
+TEST(CpuHalves, ConvolutionsThatOneDnnHasNot) {
+  ExpectAgreesInHalves(R"(
+input x: HALF[3,24,18,17]
+input y: HALF[2,8,9,8]
+state u: HALF[33,24,1,3]
+state v: HALF[16,24,2,2]
+state w: HALF[16,4,3,3]
+%0 = conv2d(x, u, strides=[2,2], pads=[0,1,0,1])
+%1 = conv2d(x, v, strides=[3,3], pads=[0,0,0,0])
+%2 = conv2d(y, w, strides=[1,1], pads=[1,1,1,1], groups=2)
+%3 = sigmoid(%2)
+output a = %0
+output b = %1
+output c = %3
+)",
+                       -0.5, 0.5);
+}
+
 // What convolutions hand on, with channels last where the processor multiplies tiles, is read by all kinds of groups:
 // concatenations and slices of channels, pools, means, sums with other images, convolutions of groups and of each
 // channel, products, and operators that know rows alone. Channels fill no block.
