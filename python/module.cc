@@ -238,6 +238,7 @@ NB_MODULE(_rewright, m) {
       .def_rw("time_limit_seconds", &OptimizeSettings::time_limit_seconds)
       .def_rw("memory_limit_bytes", &OptimizeSettings::memory_limit_bytes)
       .def_rw("move_roundings", &OptimizeSettings::move_roundings)
+      .def_rw("tolerance", &OptimizeSettings::tolerance)
       .def_rw("ranges", &OptimizeSettings::ranges)
       .def_rw("check", &OptimizeSettings::check)
       .def_rw("rtol", &OptimizeSettings::rtol)

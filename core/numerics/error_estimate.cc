@@ -429,6 +429,7 @@ class Estimator {
       double square = 0;
       for (const Charge& charge : look.charges) {
         ErrorShare share;
+        share.value = charge.value;
         share.name = NameOf(charge.value);
         const Node& node = graph_.node(charge.value.node);
         share.op = node.op != nullptr              ? node.op->name

@@ -51,6 +51,7 @@ struct ErrorOptions {
 };
 
 struct ErrorShare {
+  Value value;       // of the graph
   std::string name;  // of the value, else of the node
   std::string op;    // of a leaf: input, weight or constant
   double worst = 0;

@@ -13,12 +13,16 @@
 #include "core/base/status_macros.h"
 #include "core/base/stop.h"
 #include "core/base/threads.h"
+#include "core/ir/random_tensors.h"
 #include "runtime/measure/timing_policy.h"
 #include "search/rewriter.h"
 #include "tools/library/file_timing.h"
 
 namespace rewright {
 namespace {
+
+// Sets of inputs on which the error of narrow nodes is measured.
+constexpr uint64_t kNarrowingInputs = 3;
 
 // The settings on which a search depends besides the graph and its costs.
 std::string SearchSetting(const OptimizeSettings& settings, const OptimizerRules& rules, const Engine& engine) {
@@ -73,6 +77,7 @@ class ModelOptimizer {
       result_.proof = ProveResult(original_.graph, report_, rules_.all, seconds, settings_.stop);
     }
     RETURN_IF_ERROR(CheckWanted());
+    if (settings_.tolerance > 0) RETURN_IF_ERROR(Narrow());
     return std::move(result_);
   }
 
@@ -87,6 +92,13 @@ class ModelOptimizer {
     }
     if (!ParseWindowUse(settings_.windows, &search.windows)) {
       return InvalidArgument("windows: found ", settings_.windows, ", expected auto, always or never");
+    }
+    if (settings_.tolerance > 0 && (!original_.dims.empty() && !settings_.fix_sizes)) {
+      return InvalidArgument("a tolerance: the model has sizes with names, and a file with products in 16 bits has ",
+                             "numbers in their place; expected that sizes may be fixed (--fix-sizes)");
+    }
+    if (settings_.tolerance > 0 && engine_.onnxruntime() != nullptr) {
+      return InvalidArgument("a tolerance: onnxruntime has no products of bf16; expected another device");
     }
     for (const auto& [name, range] : settings_.ranges) {
       const std::vector<Value>& inputs = original_.graph.inputs();
@@ -147,6 +159,50 @@ class ModelOptimizer {
   absl::Status CheckWanted() const {
     const bool discarded = !observer_.wants_stopped && IsStopped(settings_.stop);
     return discarded ? absl::CancelledError("stopped by the caller") : absl::OkStatus();
+  }
+
+  // Puts a graph that is narrow as far as the tolerance allows in the place of the result, if it is faster.
+  absl::Status Narrow() {
+    NarrowingOptions options;
+    options.tolerance = settings_.tolerance;
+    options.seed = settings_.seed;
+    options.threads = NumThreads(engine_.threads());
+    options.measure = options_.measure;
+    options.significance = options_.significance;
+    options.phase = options_.phase;
+    for (uint64_t set = 0; set < kNarrowingInputs; ++set) {
+      ASSIGN_OR_RETURN(std::vector<Tensor> inputs, RandomInputs(original_.graph, settings_.seed + set));
+      PutGiven(original_.graph, original_.metadata.defaults, &inputs);
+      options.inputs.push_back(std::move(inputs));
+    }
+    ASSIGN_OR_RETURN(result_.narrowing, ChooseNarrowNodes(report_.graph, engine_.runner(), options));
+    Narrowing& narrowing = *result_.narrowing;
+    if (!narrowing.graph) return absl::OkStatus();
+    const NamedModel unnamed;
+    ASSIGN_OR_RETURN(WrittenModel written,
+                     BytesToWrite(*narrowing.graph, original_, unnamed, engine_, settings_.check));
+    if (written.read) {
+      std::vector<Tensor> expected, found;
+      ASSIGN_OR_RETURN(const auto before, engine_.runner().Prepare(report_.graph));
+      RETURN_IF_ERROR(before->Run(options.inputs[0], &expected));
+      ASSIGN_OR_RETURN(const auto after, engine_.runner().Prepare(written.read->graph));
+      RETURN_IF_ERROR(after->Run(options.inputs[0], &found));
+      if (const double error = LargestDifference(expected, found); error > settings_.tolerance) {
+        narrowing.graph.reset();
+        narrowing.verdict = absl::StrFormat("its file would be %.3g off", error);
+        return absl::OkStatus();
+      }
+    }
+    result_.named = unnamed;
+    result_.written = std::move(written);
+    report_.graph = *narrowing.graph;
+    report_.rewritten = true;
+    report_.nodes_after = report_.graph.num_runtime_nodes();
+    if (narrowing.timing) {
+      if (!report_.latency_before) report_.latency_before = narrowing.timing->original_seconds;
+      report_.latency_after = narrowing.timing->candidate_seconds;
+    }
+    return absl::OkStatus();
   }
 
   // Makes the file of a rewritten graph, with the names of dimensions that it can keep.

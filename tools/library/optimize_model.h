@@ -7,6 +7,7 @@
 //   the file, read back and compared with the original               written_model.h
 //   reasons to return the original after all: its time, its size, its outputs, its time in onnxruntime
 //   the proof that the result as a whole is equal to the original    prove_result.h
+//   nodes that are computed in 16 bits, where a tolerance allows it  search/precision/narrowing.h
 //
 // Nothing is written or printed here.
 #pragma once
@@ -20,6 +21,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "search/optimize/optimize.h"
+#include "search/precision/narrowing.h"
 #include "tools/library/engine.h"
 #include "tools/library/named_model.h"
 #include "tools/library/optimizer_rules.h"
@@ -51,11 +53,12 @@ class TimeLimit {
 };
 
 struct OptimizedModel {
-  OptimizeReport report;             // without the checker
-  NamedModel named;                  // of a rewritten model, as the next two
-  WrittenModel written;              // without bytes where the weights need a file of their own
-  std::optional<ResultProof> proof;  // where one was asked for
-  int64_t failed_matches = 0;        // that could not be applied
+  OptimizeReport report;               // without the checker
+  NamedModel named;                    // of a rewritten model, as the next two
+  WrittenModel written;                // without bytes where the weights need a file of their own
+  std::optional<ResultProof> proof;    // where one was asked for, of the graph before it became narrow
+  std::optional<Narrowing> narrowing;  // where a tolerance was given; its graph is that of the report
+  int64_t failed_matches = 0;          // that could not be applied
   std::string first_failure;
 };
 

@@ -33,11 +33,13 @@ struct ConvPlan {
   KernelPtr kernel;
 };
 
-// The problem of a group of kind kConv, computed in f32.
+// The problem of a group of kind kConv, computed in f32, whatever it is of.
 ConvProblem ConvProblemOf(const Graph& graph, const FusedGroup& group);
 absl::StatusOr<ConvPlan> MakeConv(const std::shared_ptr<const DnnlContext>& context, const ConvProblem& problem);
 // Returns whether the group, of kind kConv, is computed on bf16 as it lies in memory: the processor multiplies such
-// numbers, and oneDNN does so in the layouts that it would take for f32, with blocks that are filled.
+// numbers, and oneDNN does so in layouts without gaps. Where it multiplies them one after another, these have to be the
+// layouts that it would take for f32, in which the group may be computed by a law. Where it multiplies tiles of them
+// (AMX), channels lie last, and no law is faster.
 bool ConvRunsInBf16(const DnnlContext& context, const Graph& graph, const FusedGroup& group);
 // Weights as oneDNN reads them from row-major memory.
 dnnl::memory::desc PlainConvWeights(const ConvProblem& problem);

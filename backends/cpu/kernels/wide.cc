@@ -1,7 +1,7 @@
 // Groups that compute on 16-bit floats: in f32, by the kernels of f32. Operands are widened before (weights once, when
 // the graph is compiled), results rounded behind; inside of a group nothing is rounded (docs/decisions/054).
 // Convolutions hand on their images in the blocks of channels in which those of f32 do, and go by the laws of those;
-// without a law those of bf16 are left to oneDNN where the processor multiplies such numbers.
+// without a law those of bf16 are left to oneDNN where the processor multiplies such numbers (kernels/conv.h).
 #include <algorithm>
 #include <map>
 #include <utility>

@@ -55,6 +55,11 @@ const SplitTable* SplitProducts() {
   return has_tiles ? &simd_avx512::kSplitTable : nullptr;
 }
 
+bool MultipliesTilesOfBf16() {
+  static const bool has_tiles = MultipliesBf16() && OneDnnUses(dnnl_cpu_isa_avx512_core_amx) && HasTiles();
+  return has_tiles;
+}
+
 WinogradTable WinogradAlgorithms() {
   if (&Simd() == &simd_avx512::kTable) return simd_avx512::kWinogradTable;
   if (&Simd() == &simd_avx2::kTable) return simd_avx2::kWinogradTable;

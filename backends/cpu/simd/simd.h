@@ -138,6 +138,8 @@ const SimdTable& Simd();
 // Returns whether the machine multiplies bf16 and oneDNN may use that. (Where it does not, oneDNN's convolutions of
 // bf16 are slower than those of f32.)
 bool MultipliesBf16();
+// Returns whether it multiplies tiles of bf16 (AMX), which oneDNN does of images with channels last.
+bool MultipliesTilesOfBf16();
 
 namespace simd_base {
 extern const SimdTable kTable;

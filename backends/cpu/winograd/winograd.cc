@@ -432,6 +432,7 @@ bool PaysInEveryRun(const WinogradForm& form, const ConvProblem& problem) {
 std::vector<std::string> Laws(const DnnlContext& context, const Graph& graph, const FusedGroup& group) {
   std::vector<std::string> laws;
   if (context.allowed_rewrites == nullptr || group.kind != FusedGroup::Kind::kConv) return laws;
+  if (MultipliesTilesOfBf16() && ConvRunsInBf16(context, graph, group)) return laws;
   const ConvProblem problem = ConvProblemOf(graph, group);
   if (!IsPossible(context, graph, group, problem)) return laws;
   absl::StatusOr<Alone> alone = AloneOf(graph, graph.node(group.group.nodes[0]));

@@ -180,6 +180,7 @@ struct OptimizeSettings : RuleSettings {
   std::int64_t memory_limit_bytes = 0;  // of the process; 0: none
   bool fix_sizes = false;               // also rewrites that hold at these sizes alone, which Save() then fixes
   bool move_roundings = false;          // also rewrites that round otherwise in front of what rounds on purpose
+  double tolerance = 0;  // how far outputs may move, as a share of the largest element, for products in 16 bits
   std::map<std::string, std::pair<double, double>> ranges;  // where elements of inputs lie
   bool check = true;                                        // compare outputs with the original's on seeded inputs
   double rtol = 1e-3;

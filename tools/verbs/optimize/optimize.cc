@@ -140,6 +140,19 @@ Json ToJson(const ResultProof& proof) {
   return json;
 }
 
+Json ToJson(const Narrowing& narrowing) {
+  Json json;
+  json["verdict"] = narrowing.verdict;
+  json["narrow"] = narrowing.graph ? narrowing.narrow : 0;
+  json["eligible"] = narrowing.eligible;
+  json["estimated"] = narrowing.estimated;
+  json["measured"] = narrowing.measured;
+  if (narrowing.timing) json["ratio"] = narrowing.timing->ratio;
+  Json& wide = json["kept_wide"] = Json::array();
+  for (const ErrorShare& share : narrowing.kept_wide) wide.push_back({{"name", share.name}, {"op", share.op}});
+  return json;
+}
+
 void FillJson(const OptimizedModel& result, Json* json) {
   const OptimizeReport& report = result.report;
   Json& j = *json;
@@ -169,6 +182,7 @@ void FillJson(const OptimizedModel& result, Json* json) {
   j["kept_roundings"] = report.kept_roundings;
   j["moved_comparisons"] = report.moved_comparisons;
   if (result.proof) j["proof"] = ToJson(*result.proof);
+  if (result.narrowing) j["narrowing"] = ToJson(*result.narrowing);
   Json dropped = Json::array();
   for (const DroppedCandidate& candidate : report.dropped) {
     dropped.push_back({{"why", WhyName(candidate.why)},
@@ -198,6 +212,16 @@ std::optional<Measurement> InOnnxRuntime(const OptimizeFlags& flags, const Optim
   if (measured.ok()) return *measured;
   session.console.Detail(absl::StrCat("not timed in onnxruntime: ", measured.status().message()));
   return std::nullopt;
+}
+
+void ReportNarrowing(const Narrowing& narrowing, Console& console) {
+  console.Result("16 bits:  " + narrowing.verdict);
+  if (!narrowing.graph) return;
+  console.Result(absl::StrFormat("error:    %.2g of the largest element, measured; typical %.2g, estimated",
+                                 narrowing.measured, narrowing.estimated));
+  std::vector<std::string> wide;
+  for (const ErrorShare& share : narrowing.kept_wide) wide.push_back(share.name);
+  if (!wide.empty()) console.Result("wide:     " + absl::StrJoin(wide, ", "));
 }
 
 void Report(const OptimizeFlags& flags, const ImportedModel& model, const OptimizedModel& result,
@@ -249,6 +273,7 @@ void Report(const OptimizeFlags& flags, const ImportedModel& model, const Optimi
   if (result.proof) {
     console.Result(absl::StrFormat("proof:    %s, %.2f s", result.proof->text, result.proof->seconds));
   }
+  if (result.narrowing) ReportNarrowing(*result.narrowing, console);
   console.Result(absl::StrCat("written:  ", WrittenText(flags, model, result)));
   if (!report.unwanted.empty()) {
     console.Result(absl::StrCat("sizes:    left out, since they hold at some sizes alone (--fix-sizes): ",
@@ -480,6 +505,9 @@ Action DeclareOptimize(CommandLine& line) {
       "Also rewrites that round otherwise in front of roundings to integers, and in sums that take away what "
       "they added (default: quantizers and the "
       "like give the original's integers, bit for bit)");
+  line.AddReal("--tolerance", &flags->settings.tolerance, 0, 1,
+               "How far outputs may move, as a share of the largest element: within it products, convolutions and what "
+               "lies between them are computed in bf16 (default 0: none is)");
   line.AddSwitch("--check,!--no-check", &flags->settings.check, "Compare outputs with the original's (default on)");
   line.AddReal("--rtol", &flags->settings.rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
   line.AddReal("--atol", &flags->settings.atol, 0, 1e300,
