@@ -148,8 +148,8 @@ TEST_F(TrainTest, TheDigitsReachTheirAccuracy) {
 }
 
 // Killed at random moments, most of the time while a checkpoint is written, and resumed.
-// (Without --foreground `timeout` kills itself, too, and does not wait until the run has ended and freed its folder. The
-// status is 124 where the run ended by itself just before it was killed.)
+// (Without --foreground `timeout` kills itself, too, and does not wait until the run has ended and freed its folder.
+// The status is 124 where the run ended by itself just before it was killed.)
 TEST_F(TrainTest, ARunThatIsKilledEndsWithTheSameWeights) {
   const std::string config = Config(R"({"checkpoint": {"every_steps": 1, "keep": 2}})");
   const std::string folder = folder_ / "checkpoints";
