@@ -64,6 +64,7 @@ struct KernelEntry {
   X(GroupedConv)     /* kernels/grouped_conv.cc: conv2d in groups of 2 or 4 channels, which oneDNN lacks */ \
   X(Conv)            /* kernels/conv.cc: conv2d with its epilogue, by oneDNN */ \
   X(Convolution)     /* kernels/convolution.cc: the operator `convolution` (gradients, transposed ones), by oneDNN */ \
+  X(SplitProduct)    /* kernels/split_product.cc: products of f32 with a weight, on tiles of bf16, before Matmul */ \
   X(Matmul)          /* kernels/matmul.cc: products of f32 */ \
   X(DotGeneral)      /* kernels/dot_general.cc: sums of products over any axes */ \
   X(IntegerProduct)  /* kernels/integer_product.cc: products and convolutions of 32-bit integers */ \

@@ -35,10 +35,6 @@ namespace {
 using BlockValue = BlockProgram::Value;
 using ValueKind = BlockProgram::Value::Kind;
 
-// Magnitudes between which products of split numbers are as exact as those of f32, whatever the other factor is: the
-// smallest parts of what matters beside the greatest are above 2^-126, and sums do not overflow.
-constexpr float kLeastLeft = 0x1p-50f, kLeastRight = 0x1p-40f, kLargestSplit = 0x1p30f;
-
 class FoldKernel : public Kernel {
  public:
   // `plain`: a plan that splits nothing, for where `plan` does and numbers are beyond that.
@@ -108,7 +104,7 @@ class FoldKernel : public Kernel {
     }
     alignas(64) int most[kLineFloats] = {};
     most[0] = SplitProducts()->pack(from, depth, columns, step, column, reinterpret_cast<uint16_t*>(to));
-    return SplitProducts()->are_within(most, 1, kLeastRight, kLargestSplit);
+    return SplitProducts()->are_within(most, 1, SplitTable::kLeastRight, SplitTable::kLargest);
   }
 
   static Range RangeOf(const float* x, int64_t rows, int64_t count, int64_t row, int64_t step) {
@@ -376,7 +372,7 @@ class FoldKernel : public Kernel {
         std::fill_n(most, count_rows_ * kLineFloats, 0);
         split_->split_rows(LeftAt(left), left.row, left.inner, plan_.left_factors[v], count_rows_, depth, LeftParts(v),
                            most);
-        is_exact = is_exact && split_->are_within(most, count_rows_, kLeastLeft, kLargestSplit);
+        is_exact = is_exact && split_->are_within(most, count_rows_, SplitTable::kLeastLeft, SplitTable::kLargest);
       }
       return is_exact;
     }
@@ -623,7 +619,7 @@ class FoldKernel : public Kernel {
         }
         if (split_ != nullptr) {
           const int* const most = Magnitudes(plan_.body_most[k]) + in_block_ * kLineFloats;
-          finite = finite && split_->are_within(most, count_rows_, kLeastLeft, kLargestSplit);
+          finite = finite && split_->are_within(most, count_rows_, SplitTable::kLeastLeft, SplitTable::kLargest);
         }
         for (int64_t r = 0; r < count_rows_; ++r) {
           finite = finite && IsFinite(Behind(k) + r * plan_.column_floats, plan_.columns);

@@ -14,6 +14,9 @@ namespace rewright::cpu {
 struct SplitTable {
   // Rows of the left factor and columns of the right one that a block has at most, and the unit of its depth.
   static constexpr long kRows = 32, kColumns = 32, kDepth = 32, kParts = 3;
+  // Magnitudes of a row's or a factor's greatest number between which products are as exact as those of f32, whatever
+  // the other factor is: the smallest parts of what matters beside it are above 2^-126, and sums do not overflow.
+  static constexpr float kLeastLeft = 0x1p-50f, kLeastRight = 0x1p-40f, kLargest = 0x1p30f;
 
   // A thread's first and last call, around all that follow.
   void (*begin)();
