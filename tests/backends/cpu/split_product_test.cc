@@ -117,7 +117,9 @@ TEST(SplitProduct, RowsOfAnyMagnitude) {
       const double found = outputs[0].At(row * 80 + j), wanted = (*expected)[0].At(row * 80 + j);
       if (!std::isfinite(wanted)) {
         EXPECT_EQ(std::isnan(found), std::isnan(wanted)) << row << " " << j;
-        if (!std::isnan(wanted)) EXPECT_EQ(found, wanted) << row << " " << j;
+        if (!std::isnan(wanted)) {
+          EXPECT_EQ(found, wanted) << row << " " << j;
+        }
       } else {
         EXPECT_NEAR(found, wanted, scale * 2e-5 + 1e-43) << row << " " << j;
       }
