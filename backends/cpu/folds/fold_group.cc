@@ -424,7 +424,7 @@ class FoldKernel : public Kernel {
       const int64_t steps = FoldPlan::SplitSteps(depth);
       for (int64_t first = 0; first < columns; first += SplitTable::kColumns) {
         split_->block(parts, count_rows_, reinterpret_cast<const uint16_t*>(panels), steps, c + first, c_row,
-                      std::min(SplitTable::kColumns, columns - first), accumulate);
+                      std::min(SplitTable::kColumns, columns - first), accumulate, nullptr, 0);
         panels += steps * FoldPlan::kStepFloats;
       }
     }

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "backends/common/group.h"
 #include "backends/common/node_access.h"
@@ -33,6 +32,7 @@ constexpr int64_t kRowBlock = 256, kDepthChunk = 768;
 // Fewer rows do not pay for splitting them, smaller factors not for the threads' meeting.
 constexpr int64_t kLeastRows = 32, kLeastColumns = 64, kLeastDepth = 64;
 constexpr int64_t kSerialTerms = 1 << 20;
+constexpr int64_t kLine = 32;  // parts of a line of the cache
 
 int64_t Steps(int64_t depth) { return (depth + kStep - 1) / kStep; }
 
@@ -113,10 +113,14 @@ class SplitProductKernel : public Kernel {
       for (int64_t panel = first_panel; panel < last_panel; ++panel) {
         const uint16_t* const w = at.w + (panel * Steps(problem_.depth) + chunk / kStep) * kPanelParts;
         for (int64_t strip = 0; strip < strips; ++strip) {
+          // Each strip asks for its share of the next panel.
+          const uint16_t* const ahead =
+              panel + 1 < last_panel ? w + Steps(problem_.depth) * kPanelParts + strip * steps * kPanelParts / strips
+                                     : nullptr;
           Multiply(at.parts + strip * steps * kStripParts, w, steps,
                    at.y + (first + strip * kStrip) * problem_.columns + panel * kWidth,
                    std::min(kStrip, rows - strip * kStrip), std::min(kWidth, problem_.columns - panel * kWidth),
-                   chunk > 0);
+                   chunk > 0, ahead, ahead == nullptr ? 0 : (kPanelParts / kLine + strips - 1) / strips);
         }
       }
 #pragma omp barrier
@@ -135,15 +139,15 @@ class SplitProductKernel : public Kernel {
 
   // Writes, or adds, a strip times a panel. The tiles have all rows and columns, the result may not.
   void Multiply(const uint16_t* parts, const uint16_t* w, int64_t steps, float* y, int64_t rows, int64_t columns,
-                bool accumulate) const {
+                bool accumulate, const uint16_t* ahead, int64_t lines) const {
     if (rows % 16 == 0 && columns % 16 == 0) {
-      SplitProducts()->block(parts, rows, w, steps, y, problem_.columns, columns, accumulate);
+      SplitProducts()->block(parts, rows, w, steps, y, problem_.columns, columns, accumulate, ahead, lines);
       return;
     }
     alignas(64) float tile[kStrip * kWidth] = {};
     const auto bytes = static_cast<size_t>(columns) * sizeof(float);
     for (int64_t i = 0; accumulate && i < rows; ++i) std::memcpy(tile + i * kWidth, y + i * problem_.columns, bytes);
-    SplitProducts()->block(parts, rows, w, steps, tile, kWidth, columns, accumulate);
+    SplitProducts()->block(parts, rows, w, steps, tile, kWidth, columns, accumulate, ahead, lines);
     for (int64_t i = 0; i < rows; ++i) std::memcpy(y + i * problem_.columns, tile + i * kWidth, bytes);
   }
 
@@ -203,14 +207,15 @@ absl::StatusOr<std::optional<int>> PackedParts(Lowering& lowering, Value b, int6
     ASSIGN_OR_RETURN(std::shared_ptr<void> packed, AllocatePacked(bytes, lowering.graph().type(b)));
     auto* const parts = static_cast<uint16_t*>(packed.get());
     const int64_t panels = (n + kWidth - 1) / kWidth;
-    std::vector<int> most(static_cast<size_t>(panels) * 16);
-#pragma omp parallel for schedule(static)
+    int greatest = 0;
+#pragma omp parallel for schedule(static) reduction(max : greatest)
     for (int64_t panel = 0; panel < panels; ++panel) {
-      most[static_cast<size_t>(panel) * 16] =
-          SplitProducts()->pack(elements + panel * kWidth * n_stride, k, std::min(kWidth, n - panel * kWidth), k_stride,
-                                n_stride, parts + panel * Steps(k) * kPanelParts);
+      greatest = std::max(
+          greatest, SplitProducts()->pack(elements + panel * kWidth * n_stride, k, std::min(kWidth, n - panel * kWidth),
+                                          k_stride, n_stride, parts + panel * Steps(k) * kPanelParts));
     }
-    if (!SplitProducts()->are_within(most.data(), panels, SplitTable::kLeastRight, SplitTable::kLargest)) {
+    alignas(64) const int most[16] = {greatest};
+    if (!SplitProducts()->are_within(most, 1, SplitTable::kLeastRight, SplitTable::kLargest)) {
       return absl::OutOfRangeError("numbers beyond what parts are exact for");
     }
     return packed;

@@ -36,9 +36,10 @@ struct SplitTable {
   int (*pack)(const float* b, long depth, long columns, long step, long column, unsigned short* panels);
 
   // c (+)= a * b for rows that split_rows has split and one panel of `steps` steps. c has all columns of the panel, in
-  // whole vectors of 16, and 16 rows, or 32 where there are more; element (i, j) at c[i * c_row + j].
+  // whole vectors of 16, and 16 rows, or 32 where there are more; element (i, j) at c[i * c_row + j]. `ahead`: memory
+  // that is read soon, of which every step asks for `lines` lines of 64 bytes, one behind the other.
   void (*block)(const unsigned short* a, long rows, const unsigned short* panel, long steps, float* c, long c_row,
-                long columns, bool accumulate);
+                long columns, bool accumulate, const unsigned short* ahead, long lines);
 };
 
 // Null where the machine has no such tiles, the system does not lend them, or oneDNN may not use them.

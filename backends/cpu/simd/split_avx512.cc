@@ -161,7 +161,8 @@ void End() { asm volatile("tilerelease"); }
 
 // Tiles 0 to 3 are of c, 4 and 5 of a, 6 and 7 of b.
 template <int kRowTiles, int kColumnTiles>
-void TileBlock(const unsigned short* a, const unsigned short* b, long steps, float* c, long c_row, bool accumulate) {
+void TileBlock(const unsigned short* a, const unsigned short* b, long steps, float* c, long c_row, bool accumulate,
+               const unsigned short* ahead, long lines) {
   constexpr bool kDown = kRowTiles == 2, kRight = kColumnTiles == 2;
   const long bytes = c_row * 4;
   float* const below = c + 16 * c_row;
@@ -191,6 +192,7 @@ void TileBlock(const unsigned short* a, const unsigned short* b, long steps, flo
     if constexpr (kDown && kRight) REWRIGHT_TILE_DOT(3, 5, 7);
   };
   for (long k = 0; k < steps; ++k, a += SplitTable::kParts * kLeftPart, b += SplitTable::kParts * kRightPart) {
+    for (long line = 0; line < lines; ++line, ahead += 32) __builtin_prefetch(ahead, 0, 2);
     // The smaller products first.
     left(a + 2 * kLeftPart);
     right(b);
@@ -213,11 +215,11 @@ void TileBlock(const unsigned short* a, const unsigned short* b, long steps, flo
 }
 
 void Block(const unsigned short* a, long rows, const unsigned short* panel, long steps, float* c, long c_row,
-           long columns, bool accumulate) {
+           long columns, bool accumulate, const unsigned short* ahead, long lines) {
   const auto block = rows > 16      ? columns > 16 ? TileBlock<2, 2> : TileBlock<2, 1>
                           : columns > 16 ? TileBlock<1, 2>
                                     : TileBlock<1, 1>;
-  block(a, panel, steps, c, c_row, accumulate);
+  block(a, panel, steps, c, c_row, accumulate, ahead, lines);
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ class SplitProductsTest : public ::testing::Test {
     split_->pack(b.data(), depth, columns, step, column, right.at());
     for (int64_t p = 0; p < panels; ++p) {
       split_->block(left.at(), rows, right.at() + p * steps * unit, steps, c.data() + p * 32, line,
-                    std::min<int64_t>(32, columns - p * 32), accumulate);
+                    std::min<int64_t>(32, columns - p * 32), accumulate, nullptr, 0);
     }
     Errors errors;
     for (int64_t i = 0; i < rows; ++i) {
