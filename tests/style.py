@@ -27,7 +27,7 @@ CODE = (".cc", ".h", ".inc", ".def")
 CONSTANT = re.compile(r"(?:constexpr|const) [\w:<>,* ]*?\b(k\w+)\b")
 BEGINS = re.compile(r"(Of|What|Whether|That|So many)\b")
 # Folders whose sources a list of names or a registry makes: no header is to be included.
-REGISTERED = re.compile(r"core/ops/|core/onnx/(import|export)/|backends/cpu/(kernels|simd|winograd|folds)/|backends/(cpu/codegen|cuda)/plugin/|"
+REGISTERED = re.compile(r"core/ops/|core/onnx/(import|export)/|backends/cpu/(kernels|products|simd|winograd|folds)/|backends/(cpu/codegen|cuda)/plugin/|"
                         r"tools/verbs/|substitutions/generate/presets/|bench/|tests/|python/|tools/main")
 
 

@@ -57,14 +57,14 @@ struct KernelEntry {
 // clang-format off
 #define REWRIGHT_CPU_KERNELS(X) \
   X(FoldGroup)       /* folds/fold_group.cc: attention and other folds in one pass, before kernels of their parts */ \
-  X(Bf16Product)     /* kernels/bf16_product.cc: products of bf16 by the processor's instructions, before Wide */ \
+  X(Bf16Product)     /* products/bf16_product.cc: products of bf16 by the processor's instructions, before Wide */ \
   X(Wide)            /* kernels/wide.cc: 16-bit floats, computed in f32 by the kernels below */ \
   X(QuantizedProduct)/* kernels/quantized_product.cc: products and convolutions of 8-bit integers */ \
   X(Winograd)        /* winograd/winograd.cc: conv2d by a law, where costs say that it pays */ \
   X(GroupedConv)     /* kernels/grouped_conv.cc: conv2d in groups of 2 or 4 channels, which oneDNN lacks */ \
   X(Conv)            /* kernels/conv.cc: conv2d with its epilogue, by oneDNN */ \
   X(Convolution)     /* kernels/convolution.cc: the operator `convolution` (gradients, transposed ones), by oneDNN */ \
-  X(SplitProduct)    /* kernels/split_product.cc: products of f32 with a weight, on tiles of bf16, before Matmul */ \
+  X(SplitProduct)    /* products/split_product.cc: products of f32 with a weight, on tiles of bf16, before Matmul */ \
   X(Matmul)          /* kernels/matmul.cc: products of f32 */ \
   X(DotGeneral)      /* kernels/dot_general.cc: sums of products over any axes */ \
   X(IntegerProduct)  /* kernels/integer_product.cc: products and convolutions of 32-bit integers */ \
