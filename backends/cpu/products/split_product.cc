@@ -32,6 +32,8 @@ constexpr int64_t kRowBlock = 256, kDepthChunk = 768;
 // Fewer rows do not pay for splitting them, smaller factors not for the threads' meeting.
 constexpr int64_t kLeastRows = 32, kLeastColumns = 64, kLeastDepth = 64;
 constexpr int64_t kSerialTerms = 1 << 20;
+// Numbers of a weight at most: parts take six bytes in place of four, which models of large weights have not to spare.
+constexpr int64_t kMostNumbers = int64_t{4} << 20;
 constexpr int64_t kLine = 32;  // parts of a line of the cache
 
 int64_t Steps(int64_t depth) { return (depth + kStep - 1) / kStep; }
@@ -242,7 +244,7 @@ absl::StatusOr<bool> PlanSplitProduct(Lowering& lowering, const FusedGroup& grou
   const int64_t n = dims.back(), k = b_dims[b_dims.size() - 2];
   SplitProblem problem{.rows = NumElements(dims) / n, .depth = k, .columns = n, .post_ops = PostOpsOf(group)};
   if (!lowering.IsConstant(b) || NumElements(b_dims) != k * n || problem.rows < kLeastRows || n < kLeastColumns ||
-      k < kLeastDepth || !lowering.LayoutOf(group, out).IsRowMajor()) {
+      k < kLeastDepth || k * n > kMostNumbers || !lowering.LayoutOf(group, out).IsRowMajor()) {
     return false;
   }
   Place a_place;
