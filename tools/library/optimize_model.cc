@@ -124,6 +124,10 @@ class ModelOptimizer {
     options_.stop_discards = !observer_.wants_stopped;
     options_.phase = observer_.phase;
     options_.measure = IsMeasured(settings_) && costs_->runs();
+    if (settings_.tolerance > 0 && !options_.measure) {
+      return InvalidArgument(
+          "a tolerance: what 16 bits gain is timed; expected --cost measured and a device that is here");
+    }
     options_.keep_roundings = !settings_.move_roundings;
     options_.check = settings_.check;
     options_.checking.rtol = settings_.rtol;
