@@ -203,7 +203,7 @@ class Splice {
 absl::StatusOr<bool> PlanWide(Lowering& lowering, const FusedGroup& group) {
   if (!Computes(lowering.graph(), group)) return false;
   ASSIGN_OR_RETURN(const std::string law, lowering.LawOf(group));
-  if (group.kind == FusedGroup::Kind::kConv && law.empty() &&
+  if (group.kind == FusedGroup::Kind::kConv && (law.empty() || MultipliesTilesOfBf16()) &&
       ConvRunsInBf16(*lowering.context(), lowering.graph(), group)) {
     return false;
   }
