@@ -281,7 +281,8 @@ class Chooser {
     if (IsFaster(timing, options_.significance)) {
       absl::StrAppend(&result_.verdict, absl::StrFormat(", %.3g times faster: %s", timing.ratio, Describe(timing)));
     } else {
-      Unchanged(absl::StrCat("16 bits are not measurably faster: ", Describe(timing)));
+      result_.graph.reset();
+      result_.verdict = absl::StrCat("16 bits are not measurably faster: ", Describe(timing));
     }
     return absl::OkStatus();
   }
