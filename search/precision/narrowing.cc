@@ -27,6 +27,7 @@ constexpr double kAim = 0.8, kEnough = 0.5;
 // would not do: it may be the one that moves least, as behind a tanh.
 constexpr int kElements = 2, kMostLooks = 4;
 constexpr size_t kMostNamed = 10;
+constexpr char kStopped[] = "no time was left to choose nodes for 16 bits";
 // The weight of an element that is read or written, in operations: about what memory costs.
 constexpr double kOperationsPerByte = 2;
 
@@ -39,14 +40,18 @@ class Chooser {
     FindEligible();
     result_.eligible = static_cast<int>(eligible_.size());
     if (!HasProduct(eligible_)) return Unchanged("no product or convolution may be computed in 16 bits");
+    if (IsStopped()) return Unchanged(kStopped);
     RETURN_IF_ERROR(Estimate());
     if (looks_.empty()) return Unchanged("no output has an estimate of its error");
+    if (IsStopped()) return Unchanged(kStopped);
     if (options_.phase) options_.phase("running the original");
     ASSIGN_OR_RETURN(original_, runner_.Prepare(graph_));
     for (const std::vector<Tensor>& inputs : options_.inputs) {
       RETURN_IF_ERROR(original_->Run(inputs, &expected_.emplace_back()));
     }
+    result_.expected = expected_.front();
     RETURN_IF_ERROR(Search());
+    if (IsStopped()) return Unchanged(kStopped);
     if (!result_.graph) {
       return Unchanged(absl::StrFormat("nothing worth computing in 16 bits keeps within %.3g", options_.tolerance));
     }
@@ -58,6 +63,8 @@ class Chooser {
 
  private:
   using Nodes = absl::flat_hash_set<NodeId>;
+
+  bool IsStopped() const { return options_.stop && options_.stop(); }
 
   Narrowing Unchanged(std::string why) {
     result_.graph.reset();
@@ -228,7 +235,7 @@ class Chooser {
   absl::Status Search() {
     double most = options_.tolerance / spread_;
     Nodes last;
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < kRounds && !IsStopped(); ++round) {
       const Nodes narrow = Within(most);
       if (!HasProduct(narrow) || narrow == last) return absl::OkStatus();
       last = narrow;

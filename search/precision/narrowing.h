@@ -32,6 +32,8 @@ struct NarrowingOptions {
   MeasureOptions measuring;
   double significance = 0.05;  // of the sign test that says that the result is faster
   std::function<void(const std::string&)> phase;
+  // Asked before each estimate, run and measurement: true ends the choice, and the original stays.
+  std::function<bool()> stop;
 };
 
 struct Narrowing {
@@ -43,6 +45,7 @@ struct Narrowing {
   double measured = 0;                // largest error, likewise
   std::vector<ErrorShare> kept_wide;  // the applications that would have added most error, at most ten
   std::optional<Measurement> timing;
+  std::vector<Tensor> expected;  // outputs of the original on the first inputs, where it was run
 };
 
 // Returns the largest difference of an element, as a share of the largest one of its output; infinite where one of both

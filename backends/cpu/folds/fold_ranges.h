@@ -1,5 +1,5 @@
-// What is known of a block of a fold before it is computed: ranges of its values, from those of what it reads. A block
-// that changes no carried number is left out: for example one of which a mask excludes all keys.
+// Ranges of the values of a fold's block, found from those of what it reads before it is computed. A block that
+// changes no carried number is left out: for example one of which a mask excludes all keys.
 #pragma once
 
 #include <cstdint>

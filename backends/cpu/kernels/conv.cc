@@ -164,12 +164,14 @@ bool ConvRunsInBf16(const DnnlContext& context, const Graph& graph, const FusedG
   ConvProblem narrow = wide;
   narrow.dtype = DType::kBFloat16;
   const auto runs = CatchDnnl("conv2d", [&] {
-    const ConvPrimitive a = Choose(context, narrow), b = Choose(context, wide);
+    const ConvPrimitive a = Choose(context, narrow);
     const Layout src = *LayoutOf(a.src_desc()), dst = *LayoutOf(a.dst_desc());
     if (Slowness(a.impl_info_str()) > 0 || !src.IsDense() || !dst.IsDense()) return false;
     // Some have a descriptor (groups, a sigmoid behind them) and no code: an exception.
     const dnnl::convolution_forward made(a);
-    return MultipliesTilesOfBf16() || (src == *LayoutOf(b.src_desc()) && dst == *LayoutOf(b.dst_desc()));
+    if (MultipliesTilesOfBf16()) return true;
+    const ConvPrimitive b = Choose(context, wide);
+    return src == *LayoutOf(b.src_desc()) && dst == *LayoutOf(b.dst_desc());
   });
   return runs.ok() && *runs;
 }

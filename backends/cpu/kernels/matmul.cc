@@ -129,16 +129,6 @@ struct Operands : ConvEpilogue {
   float *scratch = nullptr, *c = nullptr;
 };
 
-// y[0..n) = columns `first` and on of a row of the product; the residual is that of the row, null where it is in y.
-void ApplyPostOps(const Operands& at, const PostOps& post_ops, const float* residual, int64_t first, int64_t n,
-                  float* y) {
-  const SimdTable& simd = Simd();
-  if (at.scale != nullptr) simd.f32[kTileMul](y, y, at.scale + first, nullptr, n);
-  if (at.shift != nullptr) simd.f32[kTileAdd](y, y, at.shift + first, nullptr, n);
-  if (residual != nullptr) simd.f32[kTileAdd](y, y, residual + first, nullptr, n);
-  Activate(post_ops.activations, 0, y, n);
-}
-
 class MatmulKernel : public Kernel {
  public:
   MatmulKernel(const MatmulProblem& problem, int threads) : problem_(problem), packing_(problem, threads) {

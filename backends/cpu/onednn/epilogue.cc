@@ -110,6 +110,15 @@ void Activate(const std::vector<ActivationFunction>& functions, size_t first, fl
   }
 }
 
+void ApplyPostOps(const ConvEpilogue& at, const PostOps& post_ops, const float* residual, int64_t first, int64_t n,
+                  float* y) {
+  const SimdTable& simd = Simd();
+  if (at.scale != nullptr) simd.f32[kTileMul](y, y, at.scale + first, nullptr, n);
+  if (at.shift != nullptr) simd.f32[kTileAdd](y, y, at.shift + first, nullptr, n);
+  if (residual != nullptr) simd.f32[kTileAdd](y, y, residual + first, nullptr, n);
+  Activate(post_ops.activations, 0, y, n);
+}
+
 ConvEpilogue TakeEpilogue(const PostOps& post_ops, void* const** buffers) {
   const auto take = [&](bool is_there) { return is_there ? static_cast<const float*>(*(*buffers)++) : nullptr; };
   return {.bias = take(post_ops.bias),

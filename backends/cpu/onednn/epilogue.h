@@ -29,6 +29,11 @@ bool BeginsWithRelu(const std::vector<ActivationFunction>& functions);
 // x[i] = the functions from number `first` on, one after the other.
 void Activate(const std::vector<ActivationFunction>& functions, size_t first, float* x, int64_t n);
 
+// y[0..n) = columns `first` and on of a row of a product, to which the bias is added: the steps behind that. The
+// residual is that of the row, null where it is in y.
+void ApplyPostOps(const ConvEpilogue& at, const PostOps& post_ops, const float* residual, int64_t first, int64_t n,
+                  float* y);
+
 // Takes a kernel's next buffers, [bias], [scale], [shift], [residual]; `buffers` then points behind them.
 ConvEpilogue TakeEpilogue(const PostOps& post_ops, void* const** buffers);
 

@@ -37,6 +37,7 @@ constexpr int64_t kMostNumbers = int64_t{4} << 20;
 constexpr int64_t kLine = 32;  // parts of a line of the cache
 
 int64_t Steps(int64_t depth) { return (depth + kStep - 1) / kStep; }
+int64_t Panels(int64_t columns) { return (columns + kWidth - 1) / kWidth; }
 
 // y = x[rows, depth] * w[depth, columns]; rows of x and y are in order.
 struct SplitProblem {
@@ -45,16 +46,14 @@ struct SplitProblem {
   PostOps post_ops;
 };
 
-int64_t PartsOfRight(int64_t depth, int64_t columns) {
-  return (columns + kWidth - 1) / kWidth * Steps(depth) * kPanelParts;
-}
+int64_t PartsOfRight(int64_t depth, int64_t columns) { return Panels(columns) * Steps(depth) * kPanelParts; }
 
 // Buffers: x, parts of w, [bias], [scale], [shift], [residual], scratch, y.
 class SplitProductKernel : public Kernel {
  public:
   SplitProductKernel(const SplitProblem& problem, int threads)
       : problem_(problem),
-        panels_((problem.columns + kWidth - 1) / kWidth),
+        panels_(Panels(problem.columns)),
         threads_(problem.rows * problem.columns * problem.depth < kSerialTerms ? 1 : threads) {}
 
   static size_t ScratchBytes(const SplitProblem& problem) {
@@ -128,12 +127,9 @@ class SplitProductKernel : public Kernel {
 #pragma omp barrier
     }
     const int64_t left = first_panel * kWidth, right = std::min(problem_.columns, last_panel * kWidth);
-    for (int64_t strip = 0; strip < strips; ++strip) {
-      const int64_t row = strip * kStrip, some = std::min(kStrip, rows - row);
-      for (int64_t i = row; i < row + some; ++i) {
-        if (SplitProducts()->are_within(at.most + i * 16, 1, SplitTable::kLeastLeft, SplitTable::kLargest)) continue;
-        for (int64_t panel = first_panel; panel < last_panel; ++panel) ComputeOnF32(at, first + i, panel);
-      }
+    for (int64_t i = 0; i < rows; ++i) {
+      if (SplitProducts()->are_within(at.most + i * 16, 1, SplitTable::kLeastLeft, SplitTable::kLargest)) continue;
+      for (int64_t panel = first_panel; panel < last_panel; ++panel) ComputeOnF32(at, first + i, panel);
     }
     for (int64_t i = first; i < first + rows && left < right; ++i) Finish(at, i, left, right - left);
 #pragma omp barrier
@@ -177,16 +173,11 @@ class SplitProductKernel : public Kernel {
   }
 
   void Finish(const Operands& at, int64_t row, int64_t first, int64_t n) const {
-    const SimdTable& simd = Simd();
     float* const y = at.y + row * problem_.columns + first;
     const ConvEpilogue& behind = at.epilogue;
-    if (behind.bias != nullptr) simd.f32[kTileAdd](y, y, behind.bias + first, nullptr, n);
-    if (behind.scale != nullptr) simd.f32[kTileMul](y, y, behind.scale + first, nullptr, n);
-    if (behind.shift != nullptr) simd.f32[kTileAdd](y, y, behind.shift + first, nullptr, n);
-    if (behind.residual != nullptr) {
-      simd.f32[kTileAdd](y, y, behind.residual + row * problem_.columns + first, nullptr, n);
-    }
-    Activate(problem_.post_ops.activations, 0, y, n);
+    if (behind.bias != nullptr) Simd().f32[kTileAdd](y, y, behind.bias + first, nullptr, n);
+    ApplyPostOps(behind, problem_.post_ops,
+                 behind.residual == nullptr ? nullptr : behind.residual + row * problem_.columns, first, n, y);
   }
 
   const SplitProblem problem_;
@@ -208,7 +199,7 @@ absl::StatusOr<std::optional<int>> PackedParts(Lowering& lowering, Value b, int6
   const auto pack = [&]() -> absl::StatusOr<std::shared_ptr<void>> {
     ASSIGN_OR_RETURN(std::shared_ptr<void> packed, AllocatePacked(bytes, lowering.graph().type(b)));
     auto* const parts = static_cast<uint16_t*>(packed.get());
-    const int64_t panels = (n + kWidth - 1) / kWidth;
+    const int64_t panels = Panels(n);
     int greatest = 0;
 #pragma omp parallel for schedule(static) reduction(max : greatest)
     for (int64_t panel = 0; panel < panels; ++panel) {

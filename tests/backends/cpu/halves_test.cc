@@ -149,7 +149,7 @@ output c = %3
                        -0.5, 0.5);
 }
 
-// What convolutions hand on, with channels last where the processor multiplies tiles, is read by all kinds of groups:
+// All kinds of groups read images of convolutions, which lie with channels last where the processor multiplies tiles:
 // concatenations and slices of channels, pools, means, sums with other images, convolutions of groups and of each
 // channel, products, and operators that know rows alone. Channels fill no block.
 TEST(CpuHalves, ImagesOfConvolutionsForOtherGroups) {

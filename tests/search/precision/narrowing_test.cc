@@ -77,6 +77,22 @@ TEST(Narrowing, ErrorsKeepToTheTolerance) {
   EXPECT_GT(partly, 0);
 }
 
+TEST(Narrowing, NoTimeLeavesTheOriginal) {
+  const Graph graph = GraphOf(kLayers);
+  for (int checks = 0; checks < 3; ++checks) {
+    NarrowingOptions options;
+    options.tolerance = 0.2;
+    options.measure = false;
+    options.inputs.push_back(*RandomInputs(graph, 1));
+    int asked = 0;
+    options.stop = [&] { return asked++ >= checks; };
+    const auto chosen = ChooseNarrowNodes(graph, *MakeReferenceRunner(1), options);
+    ASSERT_TRUE(chosen.ok()) << chosen.status();
+    EXPECT_FALSE(chosen->graph.has_value());
+    EXPECT_EQ(chosen->verdict, "no time was left to choose nodes for 16 bits");
+  }
+}
+
 // A choice that is made behind a rounded value would fall otherwise.
 TEST(Narrowing, WhatLeadsToADecisionStaysWide) {
   const Narrowing chosen = Choose(R"(
