@@ -133,10 +133,10 @@ output y = %3
 // it has a descriptor and no code.
 TEST(CpuHalves, ConvolutionsThatOneDnnHasNot) {
   ExpectAgreesInHalves(R"(
-input x: HALF[3,24,18,17]
+input x: HALF[3,48,18,14]
 input y: HALF[2,8,9,8]
-state u: HALF[33,24,1,3]
-state v: HALF[16,24,2,2]
+state u: HALF[33,48,1,3]
+state v: HALF[16,48,2,2]
 state w: HALF[16,4,3,3]
 %0 = conv2d(x, u, strides=[2,2], pads=[0,1,0,1])
 %1 = conv2d(x, v, strides=[3,3], pads=[0,0,0,0])
