@@ -14,7 +14,7 @@ for file in substitutions/rules/*.rules substitutions/baseline/*.rules; do
   printf '%s: ' "$file"
   # Records say how far the proofs went in that time.
   case "$file" in */winograd.rules) limit=600 ;; *) limit=60 ;; esac
-  out=$("$program" verify "$file" --renew -o "$file" --resume "$journal" --time-limit "$limit" --quiet "$@") || failed=1
+  out=$("$program" verify "$file" --renew -o "$file" --resume "$journal" --rule-limit "$limit" --quiet "$@") || failed=1
   # Rules that lost their proof, and what the file came to.
   grep -E '^(refuted|unknown)|^[0-9]+ rules?:' <<<"$out" || { printf '%s\n' "$out"; failed=1; }
 done

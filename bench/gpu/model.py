@@ -114,7 +114,7 @@ def main():
         return 0 if max(errors) <= tolerance else 1
 
     # The outputs are judged by the tolerances above, so a negative answer is read, not obeyed.
-    contest = rewright(args.rewright, "compare", path, "--optimized", optimized, "--rounds", args.rounds, "--seed", 1,
+    contest = rewright(args.rewright, "compare", path, "--optimized", optimized, "--iterations", args.rounds, "--seed", 1,
                        *flags, *(["--no-peers"] if args.no_peers else []),
                        *(word for peer in args.peer for word in ("--peer", peer)), negative_is_fine=True)
     table = contest["models"][0]

@@ -3,7 +3,7 @@
 
 The model is softmax(q k^T * scale) v for `--heads` heads of `--size` numbers, as five plain operators of ONNX. Each
 round times every program in a process of its own, one after the other: `rewright run` with the fold (docs/folds.md) and
-with its parts (`--no-rule fold`), onnxruntime with all its optimizations, PyTorch's scaled_dot_product_attention, and
+with its parts (`--disable-kernel-law fold`), onnxruntime with all its optimizations, PyTorch's scaled_dot_product_attention, and
 OpenVINO (latency hint, f32) where it is installed. A figure is the least time of all rounds.
 
     bench/inference/attention.py --rewright build/release/rewright --out results.csv
@@ -109,7 +109,7 @@ def main():
         for length in args.lengths:
             path = os.path.join(folder, "attention.onnx")
             write_model(path, args.heads, length, args.size)
-            programs = {"fold": lambda count: ours(path, count), "parts": lambda count: ours(path, count, ["--no-rule", "fold"])}
+            programs = {"fold": lambda count: ours(path, count), "parts": lambda count: ours(path, count, ["--disable-kernel-law", "fold"])}
             for name in others:
                 programs[name] = lambda count, name=name: other(name, path, length)
             least = {name: math.inf for name in programs}

@@ -114,7 +114,7 @@ def time_peer(peer, path, args):
 def no_winograd():
     """Flags that switch off every law of winograd.rules."""
     with open(LAWS) as file:
-        return [word for line in file if line.startswith("rule ") for word in ("--no-rule", line.split()[1])]
+        return [word for line in file if line.startswith("rule ") for word in ("--disable-kernel-law", line.split()[1])]
 
 
 def optimize(path, to, args, flags=()):

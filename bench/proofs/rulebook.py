@@ -39,7 +39,7 @@ def verdicts(program, text, flags, infer):
     with tempfile.NamedTemporaryFile("w", suffix=".rules") as file:
         file.write(text)
         file.flush()
-        command = [program, "verify", file.name, "--json", "--quiet", "--time-limit", str(flags.time_limit)]
+        command = [program, "verify", file.name, "--json", "--quiet", "--rule-limit", str(flags.time_limit)]
         if flags.threads:
             command += ["--threads", str(flags.threads)]
         done = subprocess.run(command + (["--infer"] if infer else []), stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -2,7 +2,7 @@
 """Winograd's minimal filtering algorithms F(m, r) as rules, from their points (docs/winograd.md).
 
     substitutions/generate/winograd_rules.py > winograd.rules
-    rewright verify winograd.rules --time-limit 600 -o substitutions/rules/winograd.rules
+    rewright verify winograd.rules --rule-limit 600 -o substitutions/rules/winograd.rules
 
 m outputs of a correlation with r taps are y = A ((G g) * (B d)) with a = m + r - 1 products. From a - 1 points p and
 infinity (Toom and Cook, transposed):
@@ -163,5 +163,5 @@ def rule(mh, rh, mw, rw):
 if __name__ == "__main__":
     print("# Convolutions by Winograd's minimal filtering algorithms F(m, r): what allows the kernels of the CPU device\n"
           "# that compute them (docs/winograd.md). Made by substitutions/generate/winograd_rules.py, proved by\n"
-          "# rewright verify --time-limit 600.\n")
+          "# rewright verify --rule-limit 600.\n")
     print("\n".join(rule(*algorithm) for algorithm in ALGORITHMS), end="")

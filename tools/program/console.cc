@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
 #include "tools/program/interrupt.h"
+#include "tools/program/terminal.h"
 
 namespace rewright {
 
@@ -33,6 +34,8 @@ absl::Status Console::Open(const CommonFlags& flags) {
   json_wanted_ = results_on_error_ = flags.json;
   quiet_ = flags.quiet;
   terminal_ = isatty(STDERR_FILENO) == 1;
+  output_colors_ = HasColors(STDOUT_FILENO);
+  error_colors_ = HasColors(STDERR_FILENO);
   if (flags.json) OpenUnblocked();
   if (flags.log_file.empty()) return absl::OkStatus();
   return ErrorAt("--log-file", OpenLog(flags.log_file));
@@ -68,7 +71,7 @@ void Console::ToLog(const char* kind, const std::string& text) {
 void Console::ToStandardError(const std::string& text) {
   const std::string shown = transient_;
   if (!shown.empty()) std::cerr << "\r\033[K";
-  std::cerr << text << "\n";
+  std::cerr << (error_colors_ ? Colored(text) : text) << "\n";
   if (!shown.empty()) std::cerr << shown << std::flush;
 }
 
@@ -119,8 +122,11 @@ void Console::Detail(const std::string& text) {
 void Console::Transient(const std::string& line) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (quiet_ || !terminal_) return;
-  if (!transient_.empty() || !line.empty()) std::cerr << "\r\033[K" << line << std::flush;
-  transient_ = line;
+  // A line that is as wide as the terminal would move on to the next one, and stay there.
+  const int columns = TerminalWidth(STDERR_FILENO);
+  const std::string shown = columns > 1 ? line.substr(0, static_cast<size_t>(columns) - 1) : line;
+  if (!transient_.empty() || !shown.empty()) std::cerr << "\r\033[K" << shown << std::flush;
+  transient_ = shown;
 }
 
 void Console::JsonLine(const Json& object) {
@@ -172,7 +178,7 @@ absl::Status Console::Finish() {
 
 void Console::Print(const std::string& text) {
   errno = 0;
-  std::cout << text << "\n";
+  std::cout << (output_colors_ ? Colored(text) : text) << "\n";
   if (!std::cout && output_error_ == 0) output_error_ = errno;
 }
 

@@ -81,6 +81,7 @@ class Console {
   bool json_wanted_ = false;
   bool quiet_ = false;
   bool terminal_ = false;
+  bool output_colors_ = false, error_colors_ = false;
   std::string transient_;
   bool results_on_error_ = false;
   int unblocked_ = -1;    // standard output, where a write may block; else -1

@@ -61,58 +61,63 @@ bool ParseBytes(const std::string& text, int64_t* bytes) {
   return true;
 }
 
-Flag Flag::Required() const { return Flag(option_->required()); }
-Flag Flag::Type(const std::string& name) const { return Flag(option_->type_name(name)); }
-Flag Flag::OneAtATime() const { return Flag(option_->allow_extra_args(false)); }
-Flag Flag::AnyNumber() const { return Flag(option_->expected(0, -1)); }
-Flag Flag::SplitAt(char delimiter) const { return Flag(option_->delimiter(delimiter)); }
-Flag Flag::Needs(Flag other) const { return Flag(option_->needs(other.option_)); }
-Flag Flag::Needs(const std::string& other) const { return Flag(option_->needs(other)); }
-Flag Flag::Excludes(Flag other) const { return Flag(option_->excludes(other.option_)); }
-Flag Flag::Excludes(const std::string& other) const { return Flag(option_->excludes(other)); }
-Flag Flag::Group(const std::string& name) const { return Flag(option_->group(name)); }
+Flag Flag::Required() const { return With(option_->required()); }
+Flag Flag::Type(const std::string& name) const { return With(option_->type_name(name)); }
+Flag Flag::OneAtATime() const { return With(option_->allow_extra_args(false)); }
+Flag Flag::AnyNumber() const { return With(option_->expected(0, -1)); }
+Flag Flag::SplitAt(char delimiter) const { return With(option_->delimiter(delimiter)); }
+Flag Flag::Needs(Flag other) const { return With(option_->needs(other.option_)); }
+Flag Flag::Needs(const std::string& other) const { return With(option_->needs(other)); }
+Flag Flag::Excludes(Flag other) const { return With(option_->excludes(other.option_)); }
+Flag Flag::Excludes(const std::string& other) const { return With(option_->excludes(other)); }
+Flag Flag::Group(const std::string& name) const { return With(option_->group(name)); }
 
-Flag Flag::Map(std::function<std::string(std::string)> change) const { return Flag(option_->transform(change)); }
+Flag Flag::Formerly(const std::string& name) const {
+  former_names_->emplace(name, "--" + option_->get_lnames().front());
+  return *this;
+}
+
+Flag Flag::Map(std::function<std::string(std::string)> change) const { return With(option_->transform(change)); }
 
 Flag Flag::Check(std::function<std::string(const std::string&)> wrong, const std::string& expected) const {
-  return Flag(option_->check(wrong, expected));
+  return With(option_->check(wrong, expected));
 }
 
 bool Flag::given() const { return option_->count() > 0; }
 
 Flag CommandLine::Add(const std::string& names, std::string* value, const std::string& doc) {
-  return Flag(app_->add_option(names, *value, doc));
+  return Made(app_->add_option(names, *value, doc));
 }
 
 Flag CommandLine::Add(const std::string& names, std::vector<std::string>* values, const std::string& doc) {
-  return Flag(app_->add_option(names, *values, doc));
+  return Made(app_->add_option(names, *values, doc));
 }
 
 Flag CommandLine::Add(const std::string& names, int64_t* value, const std::string& doc) {
-  return Flag(app_->add_option(names, *value, doc));
+  return Made(app_->add_option(names, *value, doc));
 }
 
 Flag CommandLine::Add(const std::string& names, double* value, const std::string& doc) {
-  return Flag(app_->add_option(names, *value, doc));
+  return Made(app_->add_option(names, *value, doc));
 }
 
 Flag CommandLine::AddSwitch(const std::string& names, bool* value, const std::string& doc) {
-  return Flag(app_->add_flag(names, *value, doc));
+  return Made(app_->add_flag(names, *value, doc));
 }
 
 Flag CommandLine::AddSwitch(const std::string& names, std::function<void(bool)> set, const std::string& doc) {
-  return Flag(app_->add_flag_function(
+  return Made(app_->add_flag_function(
       names, [set = std::move(set)](int64_t given) { set(given > 0); }, doc));
 }
 
 Flag CommandLine::AddParsed(const std::string& names, std::function<void(const std::string&)> parse,
                             const std::string& doc) {
-  return Flag(app_->add_option_function<std::string>(names, std::move(parse), doc));
+  return Made(app_->add_option_function<std::string>(names, std::move(parse), doc));
 }
 
 Flag CommandLine::AddParsedList(const std::string& names, std::function<void(const std::vector<std::string>&)> parse,
                                 const std::string& doc) {
-  return Flag(app_->add_option_function<std::vector<std::string>>(names, std::move(parse), doc)
+  return Made(app_->add_option_function<std::vector<std::string>>(names, std::move(parse), doc)
                   ->type_size(1)
                   ->allow_extra_args(false));
 }

@@ -23,7 +23,9 @@ namespace rewright {
 // A flag or an operand that is declared; what else holds of it may be said in a chain.
 class Flag {
  public:
-  explicit Flag(CLI::Option* option) : option_(option) {}
+  // `former_names` is that of the verb, whose declaration is under way.
+  Flag(CLI::Option* option, std::map<std::string, std::string>* former_names)
+      : option_(option), former_names_(former_names) {}
 
   Flag Required() const;
   // The name of its value in help: FILE.
@@ -38,6 +40,8 @@ class Flag {
   Flag Excludes(Flag other) const;
   Flag Excludes(const std::string& other) const;
   Flag Group(const std::string& name) const;
+  // A name that it had in the past: "--old". It still works, with a warning.
+  Flag Formerly(const std::string& name) const;
   // Each value is replaced by what this makes of it.
   Flag Map(std::function<std::string(std::string)> change) const;
   // `wrong` gives the fault of a value, empty if there is none; `expected` stands in help.
@@ -46,7 +50,10 @@ class Flag {
   bool given() const;
 
  private:
+  Flag With(CLI::Option* option) const { return {option, former_names_}; }
+
   CLI::Option* option_;
+  std::map<std::string, std::string>* former_names_;
 };
 
 // Declares the flags of a verb. `names` are "-o,--output", or that of an operand: "model".
@@ -81,12 +88,17 @@ class CommandLine {
 
   bool Given(const std::string& name) const;
 
+  // Names of the past, and those that they have now.
+  const std::map<std::string, std::string>& former_names() const { return former_names_; }
+
  private:
+  Flag Made(CLI::Option* option) { return Flag(option, &former_names_); }
   Flag AddParsed(const std::string& names, std::function<void(const std::string&)> parse, const std::string& doc);
   Flag AddParsedList(const std::string& names, std::function<void(const std::vector<std::string>&)> parse,
                      const std::string& doc);
 
   CLI::App* app_;
+  std::map<std::string, std::string> former_names_;
 };
 
 // "1234", "4K", "1.5G"; false where it is none of these.

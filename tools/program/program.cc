@@ -1,13 +1,13 @@
 #include "tools/program/program.h"
 
 #include <omp.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <exception>
-#include <functional>
 #include <iostream>
-#include <memory>
+#include <map>
 #include <new>
 #include <string>
 #include <utility>
@@ -17,7 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/tensor/memory.h"
 #include "tools/program/flags.h"
+#include "tools/program/help.h"
 #include "tools/program/suggest.h"
+#include "tools/program/terminal.h"
 #include "tools/program/version.h"
 
 namespace rewright {
@@ -83,6 +85,84 @@ std::string FindMistyped(const CLI::App& app, const std::vector<std::string>& ar
   return "";
 }
 
+// A command line, read: a page of text to print, or a verb's action.
+class ParsedCommand {
+ public:
+  explicit ParsedCommand(std::vector<std::string> arguments) {
+    app_.set_version_flag("--version", Version());
+    app_.require_subcommand(1);
+    for (Verb& verb : verbs_) {
+      CommandLine line(app_.add_subcommand(verb.name, verb.summary));
+      actions_[verb.name] = verb.declare(line);
+      AddCommonFlags(line, &session_.flags);
+      former_[verb.name] = line.former_names();
+    }
+    if (!arguments.empty() && arguments.front() == "help") {
+      arguments.erase(arguments.begin());
+      arguments.push_back("--help");
+    }
+    if (!arguments.empty() && actions_.count(arguments.front()) > 0) verb_ = arguments.front();
+    ReplaceFormerNames(arguments);
+    wrong_ = FindMistyped(app_, arguments);
+    if (wrong_.empty()) Parse(arguments);
+  }
+
+  const std::string& verb() const { return verb_; }
+  // The fault of the command line; empty if there is none.
+  const std::string& wrong() const { return wrong_; }
+  // Text that was asked for: help, the version.
+  const std::string& page() const { return page_; }
+  const Action& action() const { return actions_.at(verb_); }
+  Session& session() { return session_; }
+  // Flags that were given by a name of the past: "`--old` is called `--new` now".
+  const std::vector<std::string>& renamed() const { return renamed_; }
+
+ private:
+  void ReplaceFormerNames(std::vector<std::string>& arguments) {
+    if (verb_.empty()) return;
+    const std::map<std::string, std::string>& former = former_[verb_];
+    for (std::string& argument : arguments) {
+      if (argument == "--") return;
+      const size_t end = std::min(argument.find('='), argument.size());
+      const auto found = former.find(argument.substr(0, end));
+      if (found == former.end()) continue;
+      renamed_.push_back(absl::StrCat("`", found->first, "` is called `", found->second, "` now"));
+      argument = found->second + argument.substr(end);
+    }
+  }
+
+  void Parse(const std::vector<std::string>& arguments) {
+    try {
+      app_.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    } catch (const CLI::CallForHelp&) {
+      page_ = HelpPage();
+    } catch (const CLI::CallForVersion& version) {
+      page_ = absl::StrCat(version.what(), "\n");
+    } catch (const CLI::ParseError& error) {
+      wrong_ = arguments.empty() ? "a verb is expected" : error.what();
+    }
+    if (page_.empty() && wrong_.empty() && verb_.empty()) wrong_ = "a verb is expected";
+  }
+
+  std::string HelpPage() const {
+    constexpr int kNarrowest = 40, kWidest = 120;
+    const int columns = TerminalWidth(STDOUT_FILENO);
+    const int width = columns == 0 ? kWidest : std::clamp(columns, kNarrowest, kWidest);
+    for (const Verb& verb : verbs_) {
+      if (verb.name == verb_) return VerbHelp(*app_.get_subcommand(verb_), verb, width);
+    }
+    return ProgramHelp(app_, verbs_, width);
+  }
+
+  CLI::App app_{"Rewright makes tensor graphs faster by rewriting them, and proves every rewrite.", "rewright"};
+  Session session_;
+  std::vector<Verb> verbs_ = AllVerbs();
+  std::map<std::string, Action> actions_;
+  std::map<std::string, std::map<std::string, std::string>> former_;
+  std::string verb_, wrong_, page_;
+  std::vector<std::string> renamed_;
+};
+
 // An error of the command line itself: what, and where to look it up.
 int UsageError(const std::string& verb, const std::string& message) {
   const std::string command = verb.empty() ? "rewright" : "rewright " + verb;
@@ -90,7 +170,8 @@ int UsageError(const std::string& verb, const std::string& message) {
   return kBadInput;
 }
 
-int RunAction(const std::string& verb, const Action& action, Session& session) {
+int RunAction(const std::string& verb, const Action& action, Session& session,
+              const std::vector<std::string>& warnings) {
   Console& console = session.console;
   const std::string prefix = "rewright " + verb + ": ";
   absl::Status opened = console.Open(session.flags);
@@ -98,6 +179,7 @@ int RunAction(const std::string& verb, const Action& action, Session& session) {
     std::cerr << prefix << opened.message() << "\n";
     return kBadInput;
   }
+  for (const std::string& warning : warnings) console.Warning(warning);
   if (session.flags.threads > 0) omp_set_num_threads(session.flags.threads);
   try {
     absl::StatusOr<Answer> answer = action(session);
@@ -120,73 +202,22 @@ int RunAction(const std::string& verb, const Action& action, Session& session) {
 
 }  // namespace
 
-std::vector<Verb> AllVerbs() {
-  return {
-      {"optimize", "Make a model faster by verified rewrites", DeclareOptimize},
-      {"run", "Run a model and measure it", DeclareRun},
-      {"train", "Train a model", DeclareTrain},
-      {"diff", "Compare two models: structure and outputs", DeclareDiff},
-      {"equal", "Prove that two models compute the same, or show where they do not", DeclareEqual},
-      {"reduce", "Cut two models that differ down to the nodes that make the difference", DeclareReduce},
-      {"error", "Estimate what rounding does to the outputs, and which nodes it comes from", DeclareError},
-      {"blame", "Find the rewrite that changes the outputs or the time", DeclareBlame},
-      {"compare", "Time the original, the baseline, the optimized graph and other programs", DeclareCompare},
-      {"profile", "Measure what models are made of, into a database of costs", DeclareProfile},
-      {"generate", "Find and prove a rule set", DeclareGenerate},
-      {"verify", "Prove or refute the rules of a file", DeclareVerify},
-      {"check", "Check certificates of proofs again", DeclareCheck},
-      {"derive", "Which rules follow from a set of rules", DeclareDerive},
-      {"zoo", "Write a known architecture with seeded random weights", DeclareZoo},
-      {"ops", "The operators: formula, attributes, inputs", DeclareOps},
-      {"inspect", "What a model consists of", DeclareInspect},
-      {"grad", "The graph of a model's gradients", DeclareGrad},
-      {"shard", "Cut a model over devices by proved laws", DeclareShard},
-      {"simulate", "The time of a training step on a described cluster", DeclareSimulate},
-  };
-}
-
 int RunProgram(const std::vector<std::string>& arguments) {
-  CLI::App app("Rewright makes tensor graphs faster by rewriting them, and proves every rewrite.", "rewright");
-  app.set_version_flag("--version", Version());
-  app.require_subcommand(1);
-  app.get_formatter()->column_width(34);
-  app.footer(
-      "Exit status: 0 done; 1 the answer is negative; 2 bad usage or input, or an output that cannot be written; 3 a "
-      "fault of the program; 130 interrupted.");
   // A file that would grow beyond a limit (ulimit -f) is an error like a full disk, not the end.
   std::signal(SIGXFSZ, SIG_IGN);
   ReserveMemory(size_t{16} << 20, {"rewright: out of memory\n", kInternalFault});
-  Session session;
-  std::vector<std::pair<CLI::App*, Action>> actions;
-  for (const Verb& verb : AllVerbs()) {
-    CLI::App* sub = app.add_subcommand(verb.name, verb.summary);
-    CommandLine line(sub);
-    Action action = verb.declare(line);
-    AddCommonFlags(line, &session.flags);
-    actions.emplace_back(sub, std::move(action));
-  }
-
-  std::string verb;
-  for (const auto& [sub, action] : actions) {
-    if (!arguments.empty() && arguments.front() == sub->get_name()) verb = arguments.front();
-  }
-  const std::string mistyped = FindMistyped(app, arguments);
-  if (!mistyped.empty()) return UsageError(verb, mistyped);
-  try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::Success& help) {  // --help and --version
-    const int status = app.exit(help);
+  ParsedCommand command(arguments);
+  if (!command.wrong().empty()) return UsageError(command.verb(), command.wrong());
+  if (!command.page().empty()) {
+    std::cout << command.page();
     const absl::Status printed = FlushStandardOutput();
-    if (printed.ok()) return status;
+    if (printed.ok()) return 0;
     std::cerr << "rewright: " << printed.message() << "\n";
     return kBadInput;
-  } catch (const CLI::ParseError& error) {
-    return UsageError(verb, arguments.empty() ? "a verb is expected" : error.what());
   }
-  for (const auto& [sub, action] : actions) {
-    if (sub->parsed()) return RunAction(sub->get_name(), action, session);
-  }
-  return UsageError("", "a verb is expected");
+  return RunAction(command.verb(), command.action(), command.session(), command.renamed());
 }
+
+std::string WrongArguments(const std::vector<std::string>& arguments) { return ParsedCommand(arguments).wrong(); }
 
 }  // namespace rewright

@@ -14,4 +14,7 @@ std::vector<Verb> AllVerbs();
 // Parses `arguments` (without the program's name), runs the verb, gives the exit status.
 int RunProgram(const std::vector<std::string>& arguments);
 
+// What is wrong with a command line, which is only read; empty: nothing.
+std::string WrongArguments(const std::vector<std::string>& arguments);
+
 }  // namespace rewright

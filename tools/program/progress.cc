@@ -1,16 +1,20 @@
 #include "tools/program/progress.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tools/program/terminal.h"
 
 namespace rewright {
 namespace {
 
 constexpr std::chrono::milliseconds kRedraw(100);
 constexpr std::chrono::seconds kPlainLine(5);
+constexpr int kWideTerminal = 110;  // columns; on a narrower one the bar is short
 
 }  // namespace
 
@@ -28,7 +32,7 @@ void Progress::Update(double fraction, const std::string& detail) {
   if (console_.quiet() || now < next_) return;
   const double seconds = std::chrono::duration<double>(now - start_).count();
   if (console_.transient_possible()) {
-    console_.Transient(Line(label_, fraction, seconds, detail, 30));
+    console_.Transient(Line(label_, fraction, seconds, detail, TerminalWidth(STDERR_FILENO) >= kWideTerminal ? 30 : 8));
     next_ = now + kRedraw;
   } else {
     console_.Note(Line(label_, fraction, seconds, detail, 0));

@@ -24,11 +24,19 @@ struct Session {
 
 using Action = std::function<absl::StatusOr<Answer>(Session&)>;
 
+// A command of the help page: what follows `rewright`, and what that does.
+struct Example {
+  std::string command;
+  std::string meaning;
+};
+
 struct Verb {
   std::string name;
+  std::string group;  // what it is for: a heading of the help page
   std::string summary;
   // Adds the verb's own flags and gives what to do once they are parsed.
   std::function<Action(CommandLine&)> declare;
+  std::vector<Example> examples;
 };
 
 Action DeclareOptimize(CommandLine& line);

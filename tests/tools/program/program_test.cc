@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_split.h"
 #include "tests/tools/program/program_util.h"
+#include "tools/program/program.h"
 
 namespace rewright {
 namespace {
@@ -77,6 +79,29 @@ TEST(Program, HelpAndVersion) {
   EXPECT_EQ(version.status, 0);
   EXPECT_THAT(version.out,
               MatchesRegex("rewright [0-9]+\\.[0-9]+\\.[0-9]+ \\(commit [-0-9a-z]+, [A-Za-z]+, GCC [^)]*\\)\n"));
+}
+
+TEST(Program, EveryExampleIsACommand) {
+  for (const Verb& verb : AllVerbs()) {
+    EXPECT_FALSE(verb.examples.empty()) << verb.name;
+    for (const Example& example : verb.examples) {
+      const std::vector<std::string> arguments = absl::StrSplit(example.command, ' ');
+      EXPECT_EQ(arguments.front(), verb.name);
+      EXPECT_EQ(WrongArguments(arguments), "") << example.command;
+      EXPECT_THAT(Rewright(verb.name + " --help").out, HasSubstr("rewright " + example.command));
+    }
+  }
+  EXPECT_THAT(WrongArguments({"run", "m.onnx", "--nothing"}), HasSubstr("unknown flag"));
+  EXPECT_EQ(Rewright("help run").out, Rewright("run --help").out);
+}
+
+TEST(Program, FormerNamesOfFlagsWork) {
+  EXPECT_EQ(WrongArguments({"compare", "m.onnx", "--rounds", "3"}), "");
+  const Outcome outcome = Rewright("compare /nonexistent.onnx --rounds=3 --iterations 4");
+  EXPECT_THAT(outcome.err, HasSubstr("--iterations"));
+  const Outcome old = Rewright("compare /nonexistent.onnx --rounds=3");
+  EXPECT_EQ(old.status, 2);
+  EXPECT_THAT(old.err, AllOf(HasSubstr("warning: `--rounds` is called `--iterations` now"), HasSubstr("/nonexistent")));
 }
 
 TEST(Program, JsonIsAloneOnStandardOutput) {

@@ -165,11 +165,13 @@ Action DeclareBlame(CommandLine& line) {
   line.Add("--model", &flags->model, "The original model (default: where it was)").Type("IN.onnx");
   RuleFiles(line.Add("--rules", &flags->rules, "The rules (repeatable; default: the files that were used)"))
       .Type("FILE");
-  line.AddChoice("--what", &flags->what, {"outputs", "time"}, "What is wrong with the result (default outputs)");
+  line.AddChoice("--check", &flags->what, {"outputs", "time"}, "What is wrong with the result (default outputs)")
+      .Formerly("--what");
   line.AddChoice("--device", &flags->device, {"cpu", "reference"}, "Where to run (default: as optimized)");
   line.AddReal("--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
   line.AddReal("--atol", &flags->atol, 0, 1e300, "Absolute tolerance (default: 1e-4 times the largest element)");
-  line.AddInt("--pairs", &flags->pairs, 7, 100000, "Pairs of runs by which a graph is judged slower (default 30)");
+  line.AddInt("--iterations", &flags->pairs, 7, 100000, "Pairs of runs by which a graph is judged slower (default 30)")
+      .Formerly("--pairs");
   return [flags, line](Session& session) {
     flags->seed_given = line.Given("--seed");
     return Blame(*flags, session);

@@ -480,8 +480,8 @@ Action DeclareCompare(CommandLine& line) {
   AddPrecision(line, &flags->precision);
   line.AddOutputPath("--profile", &flags->profile, "Database of measured costs, read and filled").Type("DB");
   line.AddInt("--budget", &flags->budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
-  line.AddReal("--time-limit", &flags->time_limit, 0, HUGE_VAL, "Seconds to search at most");
-  line.AddInt("--rounds", &flags->rounds, 1, 1'000'000, "Measured runs of each (default 30)");
+  line.AddReal("--search-limit", &flags->time_limit, 0, HUGE_VAL, "Seconds to search at most").Formerly("--time-limit");
+  line.AddInt("--iterations", &flags->rounds, 1, 1'000'000, "Measured runs of each (default 30)").Formerly("--rounds");
   line.AddInt("--warmup", &flags->warmup, 0, 1'000'000, "Runs before that (default 3)");
   line.AddReal("--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
   AddReading(line, &flags->dims, &flags->fold_defaults);

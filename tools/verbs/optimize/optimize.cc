@@ -467,7 +467,7 @@ Action DeclareOptimize(CommandLine& line) {
       "Start from what the rule-based baseline makes of the model as well (default: unless --rules is given)");
   AddDevice(line, &flags->model.device, /*with_reference=*/false);
   AddPrecision(line, &flags->model.precision);
-  AddNoRule(line, &flags->model.disabled_kernel_rules);
+  AddKernelLaws(line, &flags->model.disabled_kernel_rules);
   line.AddOutputPath("--profile", &flags->model.profile, "Database of measured costs, read and filled").Type("DB");
   line.Add("--cost", &flags->settings.cost,
            "What the search minimizes: measured (the default), or analytic:v100, analytic:v100-strict, "

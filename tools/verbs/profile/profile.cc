@@ -238,7 +238,7 @@ Action DeclareProfile(CommandLine& line) {
   line.AddOutputPath("--profile", &flags->profile, "The database").Required().Type("DB");
   AddDevice(line, &flags->device, /*with_reference=*/false);
   AddPrecision(line, &flags->precision);
-  AddNoRule(line, &flags->no_rules);
+  AddKernelLaws(line, &flags->no_rules);
   AddReading(line, &flags->dims, &flags->fold_defaults);
   line.AddSwitch("--roofline", &flags->roofline,
                  "What each group reaches of the machine's arithmetic and memory rates");

@@ -56,10 +56,11 @@ void AddRules(CommandLine& line, RuleSettings* settings) {
   line.AddSwitch("--trust-unverified", &settings->trust_unverified, "Also rules without a proof that is up to date");
 }
 
-void AddNoRule(CommandLine& line, std::vector<std::string>* names) {
-  line.Add("--no-rule", names, "A proved law by which no kernel may compute an operator (repeatable)")
+void AddKernelLaws(CommandLine& line, std::vector<std::string>* names) {
+  line.Add("--disable-kernel-law", names, "A proved law by which no kernel may compute an operator (repeatable)")
       .Type("NAME")
-      .OneAtATime();
+      .OneAtATime()
+      .Formerly("--no-rule");
 }
 
 }  // namespace rewright

@@ -16,7 +16,7 @@ Flag RuleFiles(Flag flag);
 // --rules, --disable-rule, --exact, --assume-finite, --trust-unverified.
 void AddRules(CommandLine& line, RuleSettings* settings);
 
-// --no-rule: laws by which no kernel of the device may compute an operator.
-void AddNoRule(CommandLine& line, std::vector<std::string>* names);
+// --disable-kernel-law: laws by which no kernel of the device may compute an operator.
+void AddKernelLaws(CommandLine& line, std::vector<std::string>* names);
 
 }  // namespace rewright

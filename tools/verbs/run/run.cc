@@ -159,7 +159,7 @@ Action DeclareRun(CommandLine& line) {
   line.AddOutputPath("--output-dir", &flags->output_dir, "Write every output there as NAME.npy").Type("DIR");
   AddDevice(line, &flags->device, /*with_reference=*/true);
   AddPrecision(line, &flags->precision);
-  AddNoRule(line, &flags->no_rules);
+  AddKernelLaws(line, &flags->no_rules);
   line.AddOutputPath("--profile", &flags->profile,
                      "Database of measured costs, as optimize fills it: kernels are chosen by them")
       .Type("DB");

@@ -489,8 +489,9 @@ Action DeclareVerify(CommandLine& line) {
       .Type("JOURNAL");
   line.Add("--rule", &flags->only, "Only this rule (repeatable)").Type("NAME").OneAtATime();
   line.AddSwitch("--infer", &flags->infer, "Give refuted rules the weakest condition of a family that makes them true");
-  line.AddReal("--time-limit", &flags->time_limit, 0.001, 1e9,
-               "Seconds of work for one rule, counted in steps, then it is unknown (default 60; see docs/verifier.md)");
+  line.AddReal("--rule-limit", &flags->time_limit, 0.001, 1e9,
+               "Seconds of work for one rule, counted in steps, then it is unknown (default 60; see docs/verifier.md)")
+      .Formerly("--time-limit");
   return [flags, gradients, derived](Session& session) -> absl::StatusOr<Answer> {
     if (derived.given()) {
       std::erase(gradients->operators, "");  // what the parser makes of the option alone

@@ -74,7 +74,7 @@ TEST_F(Blame, FindsNothingWhereAllIsRight) {
   const Outcome outcome = Rewright("blame" + std::string(kQuick) + Trace("good.rules"));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.Json()["found"], false);
-  const Outcome time = Rewright("blame --what time --pairs 7" + std::string(kQuick) + Path("trace.json"));
+  const Outcome time = Rewright("blame --check time --iterations 7" + std::string(kQuick) + Path("trace.json"));
   EXPECT_NE(time.status, 2) << time.err;
   EXPECT_THAT(time.Json()["evidence"].get<std::string>(), HasSubstr("pairs slower"));
 }

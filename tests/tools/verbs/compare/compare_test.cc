@@ -41,7 +41,7 @@ class CompareTest : public ::testing::Test {
 };
 
 TEST_F(CompareTest, TimesGraphsInOneTable) {
-  const Outcome outcome = Rewright("compare --no-peers --rounds 7 --budget 20 --csv " + Path("t.csv") + kQuick +
+  const Outcome outcome = Rewright("compare --no-peers --iterations 7 --budget 20 --csv " + Path("t.csv") + kQuick +
                                    Path("mlp.onnx") + " " + Path("net.onnx"));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   auto json = outcome.Json();
@@ -68,7 +68,7 @@ TEST_F(CompareTest, TimesGraphsInOneTable) {
 TEST_F(CompareTest, NamesPeersThatAreAbsent) {
   Python("echo 'absent there is no such thing'\n");
   const auto rows =
-      Rewright("compare --rounds 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx")).Json()["models"][0];
+      Rewright("compare --iterations 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx")).Json()["models"][0];
   EXPECT_EQ(rows["rows"].size(), 3u);
   ASSERT_EQ(rows["absent"].size(), 8u);
   EXPECT_EQ(rows["absent"][0]["name"], "onnxruntime-disabled");
@@ -77,11 +77,11 @@ TEST_F(CompareTest, NamesPeersThatAreAbsent) {
 
   Python("exit 1\n");
   const auto dead =
-      Rewright("compare --rounds 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx")).Json()["models"][0];
+      Rewright("compare --iterations 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx")).Json()["models"][0];
   EXPECT_THAT(dead["absent"][0]["reason"].get<std::string>(), HasSubstr("ended without an answer"));
 
   setenv("REWRIGHT_PYTHON", "/nonexistent/python", 1);
-  const Outcome none = Rewright("compare --rounds 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx"));
+  const Outcome none = Rewright("compare --iterations 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx"));
   EXPECT_EQ(none.status, 0) << none.err;
   EXPECT_EQ(none.Json()["models"][0]["absent"].size(), 8u);
 }
@@ -99,7 +99,7 @@ while read -r line; do
   esac
 done
 )"));
-  const Outcome outcome = Rewright("compare --rounds 2 --budget 1" + std::string(kQuick) + Path("mlp.onnx"));
+  const Outcome outcome = Rewright("compare --iterations 2 --budget 1" + std::string(kQuick) + Path("mlp.onnx"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   const auto row = outcome.Json()["models"][0]["rows"][3];
   EXPECT_EQ(row["name"], "torch");
@@ -116,7 +116,7 @@ TEST_F(CompareTest, RunsOnnxRuntimeWhereItIsInstalled) {
   struct stat found;
   if (stat(python.c_str(), &found) != 0) GTEST_SKIP() << "tools/python_env.sh makes " << python;
   Python("[ \"$2\" = onnxruntime-basic ] || { echo absent; exit; }\nexec " + python + " \"$@\"\n");
-  const Outcome outcome = Rewright("compare --rounds 3 --budget 1" + std::string(kQuick) + Path("net.onnx"));
+  const Outcome outcome = Rewright("compare --iterations 3 --budget 1" + std::string(kQuick) + Path("net.onnx"));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   const auto rows = outcome.Json()["models"][0]["rows"];
   ASSERT_EQ(rows.size(), 4u) << outcome.out;
@@ -134,7 +134,7 @@ TEST_F(CompareTest, RunsOnnxRuntimeOnTheOptimizedFile) {
          python + " \"$@\"\n");
   ASSERT_EQ(Rewright("optimize -o " + Path("net.opt.onnx") + kQuick + Path("net.onnx")).status, 0);
   const Outcome outcome =
-      Rewright("compare --rounds 3 --optimized " + Path("net.opt.onnx") + kQuick + Path("net.onnx"));
+      Rewright("compare --iterations 3 --optimized " + Path("net.opt.onnx") + kQuick + Path("net.onnx"));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   const auto rows = outcome.Json()["models"][0]["rows"];
   ASSERT_EQ(rows.size(), 5u) << outcome.out;
@@ -155,7 +155,7 @@ TEST_F(CompareTest, WorkloadsAreWhatOnnxRuntimeMakesOfThem) {
   for (const std::string workload : workloads) {
     SCOPED_TRACE(workload);
     ASSERT_EQ(Rewright("zoo mirage_" + workload + " --batch 3 --quiet -o " + Path("w.onnx")).status, 0);
-    const Outcome outcome = Rewright("compare --rounds 1 --budget 20" + std::string(kQuick) + Path("w.onnx"));
+    const Outcome outcome = Rewright("compare --iterations 1 --budget 20" + std::string(kQuick) + Path("w.onnx"));
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     const auto rows = outcome.Json()["models"][0]["rows"];
     ASSERT_EQ(rows.size(), 4u) << outcome.out;
@@ -168,7 +168,7 @@ TEST_F(CompareTest, APeerThatFailsIsDroppedWithItsWords) {
     Python(absl::StrCat(
         "[ \"$2\" = torch ] || { echo absent; exit; }\necho ready 1.0\nwhile read -r line; do\n  [ $line = ", fails,
         " ] && echo fish || echo ms 2.5\ndone\n"));
-    const Outcome outcome = Rewright("compare --rounds 2 --budget 1" + std::string(kQuick) + Path("mlp.onnx"));
+    const Outcome outcome = Rewright("compare --iterations 2 --budget 1" + std::string(kQuick) + Path("mlp.onnx"));
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     const auto model = outcome.Json()["models"][0];
     EXPECT_EQ(model["rows"].size(), 3u);
@@ -182,7 +182,7 @@ TEST_F(CompareTest, APeerThatFailsIsDroppedWithItsWords) {
 TEST_F(CompareTest, TakesWhatWasOptimizedBefore) {
   const std::string best = Path("best.onnx"), model = Path("net.onnx");
   ASSERT_EQ(Rewright("optimize --cost analytic:v100 --no-check --quiet " + model + " -o " + best).status, 0);
-  const std::string command = "compare --no-peers --rounds 2" + std::string(kQuick) + model + " --optimized ";
+  const std::string command = "compare --no-peers --iterations 2" + std::string(kQuick) + model + " --optimized ";
   const Outcome outcome = Rewright(command + best);
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const auto row = outcome.Json()["models"][0]["rows"][2];
@@ -205,7 +205,7 @@ TEST_F(CompareTest, TakesWhatWasOptimizedBefore) {
 // A file with the interface of the model and other numbers is found out.
 TEST_F(CompareTest, HoldsWhatWasOptimizedToTheOutputs) {
   ASSERT_EQ(Rewright("zoo mlp --layers 1 --seed 2 -o " + Path("other.onnx")).status, 0);
-  const Outcome outcome = Rewright("compare --no-peers --rounds 1" + std::string(kQuick) + Path("mlp.onnx") +
+  const Outcome outcome = Rewright("compare --no-peers --iterations 1" + std::string(kQuick) + Path("mlp.onnx") +
                                    " --optimized " + Path("other.onnx"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_EQ(outcome.Json()["models"][0]["rows"][2]["equal"], false);

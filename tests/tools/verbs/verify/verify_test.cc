@@ -237,7 +237,7 @@ TEST(Resumption, ChangedRulesAreProvedAgain) {
   WriteContents(folder / "laws.rules", "# Comments change nothing.\n" + changed);
   EXPECT_EQ(Rewright(verify).Json()["reused"], 2);
   // Other limits are other questions.
-  EXPECT_EQ(Rewright(verify + " --time-limit 7").Json()["reused"], 0);
+  EXPECT_EQ(Rewright(verify + " --rule-limit 7").Json()["reused"], 0);
 }
 
 // Only what has no good record is proved; what is written is the file with good records.

@@ -1,0 +1,17 @@
+// The terminal that a stream is shown on.
+#pragma once
+
+#include <string>
+
+namespace rewright {
+
+// Columns of the terminal behind a file descriptor; 0 where it is none, or does not say.
+int TerminalWidth(int descriptor);
+
+// Whether text on it may have colours: a terminal that knows them, and NO_COLOR (https://no-color.org) is not set.
+bool HasColors(int descriptor);
+
+// Lines with their first word in a colour where it is an answer (proved, refuted, ..) or begins a warning or an error.
+std::string Colored(const std::string& text);
+
+}  // namespace rewright
