@@ -3,10 +3,26 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "substitutions/match/applier.h"
 
 namespace rewright {
+
+std::string ValueText(const Graph& graph, Value value) {
+  const std::string& name = graph.arena()->name(value);
+  if (!name.empty()) return name;
+  const Node& node = graph.node(value.node);
+  const std::string kind = node.op == nullptr ? "leaf" : node.op->name;
+  return graph.contains(value.node) ? absl::StrCat(kind, "#", graph.index(value.node)) : kind;
+}
+
+std::string PlaceText(const Graph& graph, const Rewrite& rewrite) {
+  return absl::StrJoin(rewrite.replacement, ", ", [&](std::string* out, const std::pair<Value, Value>& replaced) {
+    out->append(ValueText(graph, replaced.first));
+  });
+}
 
 RuleRewriter::RuleRewriter(const RuleRewriter& of)
     : rules_(of.rules_), numerics_of_(of.numerics_of_), numerics_(numerics_of_), failures_(of.failures_) {}

@@ -30,6 +30,11 @@ struct Rewrite {
   bool keeps_bits = false;  // of the replaced values
 };
 
+// The name of a value; its operator and number where it has none.
+std::string ValueText(const Graph& graph, Value value);
+// The names of the values that a rewrite replaces.
+std::string PlaceText(const Graph& graph, const Rewrite& rewrite);
+
 class Rewriter {
  public:
   virtual ~Rewriter() = default;

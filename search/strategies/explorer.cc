@@ -200,7 +200,7 @@ std::optional<Explorer::Built> Explorer::BuildAll(const SearchState& state, cons
 }
 
 int Explorer::Record(int parent, const Graph& graph, const Proposal& proposal, double cost_before, double cost_after) {
-  trace_.push_back({parent, RuleName(proposal.rewrite), PlaceName(graph, proposal.rewrite), cost_before, cost_after,
+  trace_.push_back({parent, RuleName(proposal.rewrite), PlaceText(graph, proposal.rewrite), cost_before, cost_after,
                     proposal.rewrite.replacement});
   moves_.push_back({proposal.rewrite.rule, proposal.estimate.delta});
   return static_cast<int>(trace_.size()) - 1;
@@ -361,22 +361,6 @@ Explorer::Known& Explorer::CostOf(const Graph& graph) {
     it->second.cost.tie_break += growth_price_.seconds_per_byte * static_cast<double>(priced);
   }
   return it->second;
-}
-
-std::string Explorer::PlaceName(const Graph& graph, const Rewrite& rewrite) const {
-  std::string text;
-  for (const auto& [from, to] : rewrite.replacement) {
-    const std::string& name = graph.arena()->name(from);
-    absl::StrAppend(&text, text.empty() ? "" : ", ");
-    if (!name.empty()) {
-      absl::StrAppend(&text, name);
-    } else {
-      const Node& node = graph.node(from.node);
-      absl::StrAppend(&text, node.op == nullptr ? "leaf" : node.op->name);
-      if (graph.contains(from.node)) absl::StrAppend(&text, "#", graph.index(from.node));
-    }
-  }
-  return text;
 }
 
 bool Explorer::Interrupted() {

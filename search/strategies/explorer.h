@@ -141,7 +141,6 @@ class Explorer {
   // Puts a rewrite of `graph` down; gives the number of the step.
   int Record(int parent, const Graph& graph, const Proposal& proposal, double cost_before, double cost_after);
   const std::string& RuleName(const Rewrite& rewrite) const;
-  std::string PlaceName(const Graph& graph, const Rewrite& rewrite) const;
   using Failures = absl::flat_hash_map<uint64_t, int>;  // by signature
   bool TakeSome(absl::Span<const std::vector<Proposal>> groups, SearchState* state, Graph* graph, Failures* failures);
   std::optional<SearchResult> SearchPart(const Graph& part, int64_t budget) const;

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "substitutions/instance/instance.h"
 #include "substitutions/language/rule_binding.h"
+#include "substitutions/language/rule_printer.h"
 
 namespace rewright {
 
@@ -54,17 +58,59 @@ bool MatchBinder::SurvivesFloat(double value) {
          static_cast<double>(static_cast<float>(value)) == value;
 }
 
-bool MatchBinder::Run() {
-  if (!BindTypes()) return false;
+bool MatchBinder::Run(std::string* why) {
+  if (!BindTypes()) {
+    if (why != nullptr) *why = "the element types are others, or a constant has two values";
+    return false;
+  }
   for (const RuleEquation& equation : rule_.binding_order()) {
-    if (!BindEquation(equation)) return false;
+    if (BindEquation(equation)) continue;
+    if (why != nullptr) *why = NoSolution(equation);
+    return false;
   }
   for (const ArgExpr& condition : rule_.conditions()) {
     MatchEvaluator evaluator(scope_);
     bool truth = false;
-    if (!evaluator.Condition(condition, &truth) || !truth) return false;
+    if (evaluator.Condition(condition, &truth) && truth) continue;
+    if (why != nullptr) *why = Unmet(condition);
+    return false;
   }
   return true;
+}
+
+std::string MatchBinder::NoSolution(const RuleEquation& equation) const {
+  const RuleNode& node = rule_.nodes()[equation.node];
+  const Node& found = arena_.node(nodes_[equation.node].node);
+  if (equation.attr < 0) {
+    return absl::StrCat("the shape of ", node.name, ", ", ShapeString(arena_.type(nodes_[equation.node]).shape),
+                        ", does not fit the rule's");
+  }
+  const size_t at = static_cast<size_t>(equation.attr);
+  const std::string& name = node.op->attrs[at].name;
+  return absl::StrCat("expected ", node.op->name, " with ", name, "=", PrintArg(node.attrs[at]), ", found ",
+                      AttrString(found.attrs.at(name)));
+}
+
+// "the condition ?k == 2 does not hold, with ?k=3"
+std::string MatchBinder::Unmet(const ArgExpr& condition) const {
+  std::vector<std::string> names;
+  const std::function<void(const ArgExpr&)> visit = [&](const ArgExpr& expr) {
+    const size_t id = static_cast<size_t>(std::max(expr.id, 0));
+    std::string value;
+    if (expr.ref != ArgExpr::Ref::kNone && expr.ref != ArgExpr::Ref::kTensor && Bound(expr.ref, expr.id)) {
+      if (expr.ref == ArgExpr::Ref::kSize) value = absl::StrCat(rule_.sizes()[id], "=", bindings_.sizes[id]);
+      if (expr.ref == ArgExpr::Ref::kPack)
+        value = absl::StrCat(rule_.packs()[id], "..=", ShapeString(bindings_.packs[id]));
+      if (expr.ref == ArgExpr::Ref::kAttr) {
+        value = absl::StrCat("?", rule_.attrs()[id].name, "=", AttrString(bindings_.attrs[id]));
+      }
+    }
+    if (!value.empty() && std::find(names.begin(), names.end(), value) == names.end()) names.push_back(value);
+    for (const ArgExpr& arg : expr.args) visit(arg);
+  };
+  visit(condition);
+  return absl::StrCat("the condition ", PrintArg(condition), " does not hold",
+                      names.empty() ? "" : absl::StrCat(", with ", absl::StrJoin(names, ", ")));
 }
 
 bool MatchBinder::BindTypes() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "substitutions/match/match_scope.h"
@@ -14,8 +15,9 @@ class MatchBinder {
   // `nodes`: as Match::nodes, complete.
   MatchBinder(const CompiledRule& rule, const Arena& arena, const std::vector<Value>& nodes);
 
-  // Solves the equations of the left side and checks its conditions; false when they have no solution.
-  bool Run();
+  // Solves the equations of the left side and checks its conditions; false when they have no solution. `why`, where
+  // given, is set to the one that has none.
+  bool Run(std::string* why = nullptr);
 
   RuleBindings& bindings() { return bindings_; }
   StructuralAssignment TakeStructure();
@@ -28,6 +30,8 @@ class MatchBinder {
   bool BecomesAttribute(int attr) const;
   static bool SurvivesFloat(double value);
   bool BindEquation(const RuleEquation& equation);
+  std::string NoSolution(const RuleEquation& equation) const;
+  std::string Unmet(const ArgExpr& condition) const;
   bool BindShape(const RuleNode& leaf, int node);
   bool BindBroadcast(const RuleNode& leaf, int node, const std::vector<int64_t>& shape);
   bool BindAttr(const AttrSpec& spec, const ArgExpr& expr, const Attr& attr, int rank);

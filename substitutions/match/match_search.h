@@ -5,9 +5,13 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "substitutions/language/rule_printer.h"
+#include "substitutions/match/match_obstacle.h"
 #include "substitutions/match/match_scope.h"
 #include "substitutions/match/matcher.h"
 
@@ -28,11 +32,13 @@ namespace rewright {
 template <typename View>
 class MatchSearch {
  public:
-  MatchSearch(const Matcher& matcher, View view, std::vector<Match>* matches)
+  // `obstacle`, where given, is set to what stopped the attempt that got furthest.
+  MatchSearch(const Matcher& matcher, View view, std::vector<Match>* matches, MatchObstacle* obstacle = nullptr)
       : matcher_(matcher),
         rule_(*matcher.rule_),
         view_(std::move(view)),
         matches_(matches),
+        obstacle_(obstacle),
         nodes_(static_cast<size_t>(rule_.num_lhs_nodes()), Value{}),
         wanted_(view_.kUniqueProducer ? 0 : nodes_.size()) {}
 
@@ -104,7 +110,12 @@ class MatchSearch {
     const std::vector<Value>& operands = node(nodes_[id].node).operands;
     const bool spread =
         std::any_of(wanted.operands.begin(), wanted.operands.end(), [](const RuleValue& v) { return v.all; });
-    if (!spread && operands.size() != wanted.operands.size()) return;
+    if (!spread && operands.size() != wanted.operands.size()) {
+      return Missed(nodes_[id], [&] {
+        return absl::StrCat("expected ", wanted.op->name, " with ", wanted.operands.size(), " operands, found ",
+                            operands.size());
+      });
+    }
     Operands(k, wanted, operands, 0, 0);
     const bool exchange = wanted.op->commutative && operands.size() == 2 && operands[0] != operands[1];
     if (exchange) Operands(k, wanted, {operands[1], operands[0]}, 0, 0);
@@ -143,8 +154,11 @@ class MatchSearch {
     const size_t id = wanted.node;
     if (pattern(wanted.node).op == nullptr) return AssignLeaf(wanted.node, found);
     if constexpr (View::kUniqueProducer) {
-      if (found.output != wanted.output) return false;
-      if (wanted.whole && node(found.node).outputs.size() != 1) return false;
+      if (found.output != wanted.output || (wanted.whole && node(found.node).outputs.size() != 1)) {
+        Missed(found,
+               [&] { return absl::StrCat("expected output ", wanted.output, " of ", pattern(wanted.node).op->name); });
+        return false;
+      }
       return Choose(wanted.node, found.node);
     } else {
       const Wanted wish{found, wanted.output, wanted.whole};
@@ -166,8 +180,15 @@ class MatchSearch {
 
   bool AssignLeaf(int id, Value value) {
     Value& place = nodes_[id];
-    if (place.node >= 0) return place == value;
-    if (!CanBeLeaf(pattern(id), value)) return false;
+    if (place.node >= 0) {
+      if (place != value) Missed(value, [&] { return pattern(id).name + " would stand for two values"; });
+      return place == value;
+    }
+    if (!CanBeLeaf(pattern(id), value)) {
+      Missed(value,
+             [&] { return absl::StrCat("expected a constant of equal elements ", PrintArg(*pattern(id).value)); });
+      return false;
+    }
     place = value;
     trail_.push_back(id);
     return true;
@@ -186,11 +207,23 @@ class MatchSearch {
   // Checks of an application that fail early.
   bool Choose(int id, NodeId chosen) {
     Value& place = nodes_[id];
-    if (place.node >= 0) return place.node == chosen;
+    if (place.node >= 0) {
+      if (place.node != chosen)
+        Missed({chosen, 0}, [] { return std::string("expected the same value in both places"); });
+      return place.node == chosen;
+    }
     const Node& found = node(chosen);
-    if (found.op != pattern(id).op) return false;
+    if (found.op != pattern(id).op) {
+      Missed({chosen, 0}, [&] { return absl::StrCat("expected ", pattern(id).op->name, ", found ", KindOf(found)); });
+      return false;
+    }
     for (const auto& [name, attr] : matcher_.literals_[id]) {
-      if (found.attrs.at(name) != attr) return false;
+      if (found.attrs.at(name) == attr) continue;
+      Missed({chosen, 0}, [&, &name = name, &attr = attr] {
+        return absl::StrCat("expected ", found.op->name, " with ", name, "=", AttrString(attr), ", found ",
+                            AttrString(found.attrs.at(name)));
+      });
+      return false;
     }
     if constexpr (!View::kUniqueProducer) {
       for (const Wanted& wish : wanted_[id]) {
@@ -215,9 +248,33 @@ class MatchSearch {
 
   void Finish() {
     std::vector<Value> roots;
-    if (!Roots(&roots) || view_.IsCyclic(rule_, nodes_)) return;
-    std::optional<Match> match = matcher_.Complete(view_.arena(), std::move(roots), nodes_);
-    if (match) matches_->push_back(*std::move(match));
+    std::string reason = "a result would be computed from itself";
+    if (Roots(&roots) && !view_.IsCyclic(rule_, nodes_)) {
+      std::optional<Match> match =
+          matcher_.Complete(view_.arena(), std::move(roots), nodes_, obstacle_ == nullptr ? nullptr : &reason);
+      if (match) return matches_->push_back(*std::move(match));
+    }
+    if (obstacle_ != nullptr && !obstacle_->complete) *obstacle_ = {Found(), true, {}, std::move(reason)};
+  }
+
+  // Applications of the left side that are chosen.
+  int Found() const {
+    int found = 0;
+    for (size_t i = 0; i < nodes_.size(); ++i) found += nodes_[i].node >= 0 && rule_.nodes()[i].op != nullptr ? 1 : 0;
+    return found;
+  }
+
+  static std::string KindOf(const Node& node) {
+    if (node.op != nullptr) return node.op->name;
+    return node.leaf == LeafKind::kInput ? "the input " + node.name : "a weight or constant";
+  }
+
+  // The attempt ends at a value of the graph.
+  template <typename Reason>
+  void Missed(Value at, Reason reason) const {
+    if (obstacle_ == nullptr || obstacle_->complete) return;
+    const int found = Found();
+    if (found > obstacle_->matched) *obstacle_ = {found, false, at, reason()};
   }
 
   bool Roots(std::vector<Value>* roots) const {
@@ -238,6 +295,7 @@ class MatchSearch {
   const CompiledRule& rule_;
   const View view_;
   std::vector<Match>* matches_;
+  MatchObstacle* const obstacle_;
   std::vector<Value> nodes_;                 // as Match::nodes
   std::vector<std::vector<Wanted>> wanted_;  // by node of the left side
   std::vector<int> trail_;                   // nodes that were assigned; ~id: one more of wanted_[id]

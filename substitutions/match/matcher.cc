@@ -140,10 +140,10 @@ Matcher::Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& l
   }
 }
 
-void Matcher::MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const {
+void Matcher::MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches, MatchObstacle* obstacle) const {
   if (graph.node(node).op != root_op_) return;
   const size_t before = matches->size();
-  MatchSearch<GraphView>(*this, GraphView(graph), matches).Run(node);
+  MatchSearch<GraphView>(*this, GraphView(graph), matches, obstacle).Run(node);
   if (rule_->siblings()) SiblingGroups<GraphView>(*this, GraphView(graph), matches).Append(before);
 }
 
@@ -170,25 +170,31 @@ std::vector<Match> Matcher::FindMatches(const Graph& graph) const {
   return matches;
 }
 
-std::optional<Match> Matcher::Complete(const Arena& arena, std::vector<Value> roots,
-                                       const std::vector<Value>& nodes) const {
+std::optional<Match> Matcher::Complete(const Arena& arena, std::vector<Value> roots, const std::vector<Value>& nodes,
+                                       std::string* why) const {
+  const auto no = [why](const char* reason) {
+    if (why != nullptr) *why = reason;
+    return std::nullopt;
+  };
   MatchBinder binder(*rule_, arena, nodes);
-  if (!TakesTypes(arena, nodes) || !binder.Run()) return std::nullopt;
+  if (!TakesTypes(arena, nodes)) return no("the rule is not known to hold for these element types");
+  if (!binder.Run(why)) return std::nullopt;
   std::vector<int64_t> symbols;
-  if (!binder.Symbols(&symbols)) return std::nullopt;
+  if (!binder.Symbols(&symbols)) return no("a size or number is outside of those that the rule is proved for");
   for (Value value : nodes) {
-    if (HasLongAxis(arena.node(value.node))) return std::nullopt;
+    if (HasLongAxis(arena.node(value.node))) return no("an axis is longer than the rule is proved for");
   }
   const auto domain = FindDomain(binder.TakeStructure());
-  if (!domain->proved) return std::nullopt;
+  if (!domain->proved) return no("the rule is not proved for these ranks and attributes");
+  constexpr char kStretched[] = "an axis of size 1 is stretched where the rule wants equal sizes";
   for (const ExprPtr& requirement : domain->requirements) {
-    if (!EvalCond(requirement, symbols).value_or(false)) return std::nullopt;
+    if (!EvalCond(requirement, symbols).value_or(false)) return no(kStretched);
   }
   for (const auto& [id, shape] : domain->shapes) {
     const Shape& found = arena.type(nodes[id]).shape;
-    if (found.size() != shape.size()) return std::nullopt;
+    if (found.size() != shape.size()) return no(kStretched);
     for (size_t axis = 0; axis < shape.size(); ++axis) {
-      if (EvalIndex(shape[axis], symbols) != found[axis]) return std::nullopt;
+      if (EvalIndex(shape[axis], symbols) != found[axis]) return no(kStretched);
     }
   }
   return Match{rule_.get(), std::move(roots), nodes, std::move(binder.bindings())};

@@ -20,6 +20,7 @@
 #include "substitutions/instance/compiled_rule.h"
 #include "substitutions/instance/instances.h"
 #include "substitutions/match/discrimination_net.h"
+#include "substitutions/match/match_obstacle.h"
 
 namespace rewright {
 
@@ -59,7 +60,8 @@ class Matcher {
 
   // Appends the matches whose first output is computed by `node`, an application of the graph. A rule about siblings
   // gives all pairs, then all siblings from `node` on.
-  void MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const;
+  // `obstacle`, where given, is set to what stops the attempt that gets furthest.
+  void MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches, MatchObstacle* obstacle = nullptr) const;
   // All matches, in the order of the graph's nodes.
   std::vector<Match> FindMatches(const Graph& graph) const;
 
@@ -79,7 +81,9 @@ class Matcher {
     std::vector<std::pair<int, std::vector<ExprPtr>>> shapes;  // of nodes of the left side
   };
   // The match that a complete assignment of nodes amounts to: binds the names and checks conditions and domain.
-  std::optional<Match> Complete(const Arena& arena, std::vector<Value> roots, const std::vector<Value>& nodes) const;
+  // `why`, where given, is set to the reason if there is none.
+  std::optional<Match> Complete(const Arena& arena, std::vector<Value> roots, const std::vector<Value>& nodes,
+                                std::string* why = nullptr) const;
   bool TakesTypes(const Arena& arena, const std::vector<Value>& nodes) const;
   // The types that the law holds on beyond those it is proved for.
   struct OtherTypes {

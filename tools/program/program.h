@@ -4,12 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "tools/program/verb.h"
+#include "tools/program/verb_list.h"
 
 namespace rewright {
-
-// All verbs in the order of the help page.
-std::vector<Verb> AllVerbs();
 
 // Parses `arguments` (without the program's name), runs the verb, gives the exit status.
 int RunProgram(const std::vector<std::string>& arguments);

@@ -46,6 +46,7 @@ Action DeclareDiff(CommandLine& line);
 Action DeclareEqual(CommandLine& line);
 Action DeclareReduce(CommandLine& line);
 Action DeclareError(CommandLine& line);
+Action DeclareExplain(CommandLine& line);
 Action DeclareBlame(CommandLine& line);
 Action DeclareCompare(CommandLine& line);
 Action DeclareProfile(CommandLine& line);

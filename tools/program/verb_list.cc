@@ -1,5 +1,4 @@
-// The verbs in the order of the help page, which shows them by what they are for.
-#include "tools/program/program.h"
+#include "tools/program/verb_list.h"
 
 namespace rewright {
 namespace {
@@ -33,6 +32,12 @@ std::vector<Verb> AllVerbs() {
        "What a model consists of",
        DeclareInspect,
        {{"inspect model.onnx", "Inputs, outputs, operators, work, memory, and what cannot be read."}}},
+      {"explain",
+       kModels,
+       "Where rules apply to a model and what that gains, or why they do not",
+       DeclareExplain,
+       {{"explain model.onnx --profile cpu.db", "Every rule whose pattern is there, by what it saves."},
+        {"explain model.onnx --rule matmul-merge-shared-lhs", "How far one rule gets, and what stops it."}}},
       {"compare",
        kModels,
        "Time the original, the baseline, the optimized graph and other programs",

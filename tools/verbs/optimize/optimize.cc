@@ -469,16 +469,7 @@ Action DeclareOptimize(CommandLine& line) {
   AddPrecision(line, &flags->model.precision);
   AddKernelLaws(line, &flags->model.disabled_kernel_rules);
   line.AddOutputPath("--profile", &flags->model.profile, "Database of measured costs, read and filled").Type("DB");
-  line.Add("--cost", &flags->settings.cost,
-           "What the search minimizes: measured (the default), or analytic:v100, analytic:v100-strict, "
-           "analytic:v100-roofline, analytic:k80, analytic:h100, analytic:h200, analytic:zen3, "
-           "analytic:FILE.json")
-      .Check(
-          [](const std::string& cost) {
-            const bool known = cost == "measured" || absl::StartsWith(cost, "analytic:");
-            return known ? "" : absl::StrCat("found `", cost, "`, expected measured or analytic:NAME");
-          },
-          "measured|analytic:NAME");
+  AddCost(line, &flags->settings.cost);
   line.AddChoice("--search", &flags->settings.search, {"backtrack", "greedy", "eqsat"},
                  "The strategy (default backtrack)");
   line.AddChoice("--windows", &flags->settings.windows, {"auto", "always", "never"},

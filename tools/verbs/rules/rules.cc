@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "substitutions/generate/enumerate/space.h"
@@ -54,6 +55,19 @@ void AddRules(CommandLine& line, RuleSettings* settings) {
                  "Only rules that keep every bit in the reference interpreter's float32 and float64");
   line.AddSwitch("--assume-finite", &settings->assume_finite, "Also rules that need every value to be finite");
   line.AddSwitch("--trust-unverified", &settings->trust_unverified, "Also rules without a proof that is up to date");
+}
+
+void AddCost(CommandLine& line, std::string* cost) {
+  line.Add("--cost", cost,
+           "What is minimized: measured (the default), or analytic:v100, analytic:v100-strict, "
+           "analytic:v100-roofline, analytic:k80, analytic:h100, analytic:h200, analytic:zen3, "
+           "analytic:FILE.json")
+      .Check(
+          [](const std::string& given) {
+            const bool known = given == "measured" || absl::StartsWith(given, "analytic:");
+            return known ? "" : absl::StrCat("found `", given, "`, expected measured or analytic:NAME");
+          },
+          "measured|analytic:NAME");
 }
 
 void AddKernelLaws(CommandLine& line, std::vector<std::string>* names) {

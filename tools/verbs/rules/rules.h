@@ -16,6 +16,9 @@ Flag RuleFiles(Flag flag);
 // --rules, --disable-rule, --exact, --assume-finite, --trust-unverified.
 void AddRules(CommandLine& line, RuleSettings* settings);
 
+// --cost: where costs come from.
+void AddCost(CommandLine& line, std::string* cost);
+
 // --disable-kernel-law: laws by which no kernel of the device may compute an operator.
 void AddKernelLaws(CommandLine& line, std::vector<std::string>* names);
 

@@ -1,0 +1,120 @@
+#include "search/explain/explain.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "search/optimize/decisions.h"
+#include "search/strategies/match_site.h"
+#include "substitutions/match/applier.h"
+
+namespace rewright {
+namespace {
+
+class Explainer {
+ public:
+  Explainer(const Graph& graph, const RuleIndex& rules, CostModel& costs, const ExplainQuery& query)
+      : graph_(graph), rules_(rules), numerics_(query.numerics), estimator_(costs, query.radius) {}
+
+  // Nothing where the rule's first operator is not that of the node.
+  void Explain(int rule, NodeId node, std::vector<RuleAtNode>* answers) {
+    const Matcher& matcher = *rules_.matchers()[static_cast<size_t>(rule)];
+    if (graph_.node(node).op != matcher.root_op()) return;
+    std::vector<Match> matches;
+    MatchObstacle obstacle;
+    matcher.MatchAt(graph_, node, &matches, &obstacle);
+    for (const Match& match : matches) answers->push_back(OfMatch(rule, node, match));
+    if (!matches.empty()) return;
+    RuleAtNode answer{rule, node};
+    answer.fit = obstacle.complete ? Fit::kCondition : Fit::kPart;
+    answer.place = ValueText(graph_, Value{node, 0});
+    answer.matched = obstacle.matched;
+    answer.of = NumOperators(matcher.rule());
+    answer.at = obstacle.complete || obstacle.at.node < 0 ? "" : ValueText(graph_, obstacle.at);
+    answer.reason = std::move(obstacle.reason);
+    answers->push_back(std::move(answer));
+  }
+
+ private:
+  static int NumOperators(const CompiledRule& rule) {
+    int count = 0;
+    for (int i = 0; i < rule.num_lhs_nodes(); ++i) count += rule.nodes()[static_cast<size_t>(i)].op != nullptr ? 1 : 0;
+    return count;
+  }
+
+  RuleAtNode OfMatch(int rule, NodeId node, const Match& match) {
+    RuleAtNode answer{rule, node};
+    answer.matched = answer.of = NumOperators(*match.rule);
+    answer.place =
+        absl::StrJoin(match.roots, ", ", [&](std::string* out, Value root) { out->append(ValueText(graph_, root)); });
+    const absl::StatusOr<ValueMap> replacement = Instantiate(graph_, match, &numerics_);
+    if (!replacement.ok()) {
+      answer.fit = Fit::kRefused;
+      answer.reason = std::string(replacement.status().message());
+      return answer;
+    }
+    Rewrite rewrite;
+    rewrite.rule = rule;
+    for (Value root : match.roots) {
+      if (const auto it = replacement->find(root); it != replacement->end()) rewrite.replacement.emplace_back(*it);
+    }
+    for (int i = 0; i < match.rule->num_lhs_nodes(); ++i) {
+      const size_t at = static_cast<size_t>(i);
+      if (match.rule->nodes()[at].op != nullptr) rewrite.matched.push_back(match.nodes[at].node);
+    }
+    answer.fit = Fit::kApplies;
+    if (rewrite.replacement.empty()) {
+      answer.fit = Fit::kRefused;
+      answer.reason = "both sides are the same here";
+      return answer;
+    }
+    const absl::StatusOr<SiteEstimate> estimate = estimator_.Judge(graph_, rewrite);
+    if (estimate.ok()) {
+      answer.seconds = estimate->delta;
+    } else {
+      answer.fit = Fit::kNotRunning;
+      answer.reason = std::string(estimate.status().message());
+    }
+    return answer;
+  }
+
+  const Graph& graph_;
+  const RuleIndex& rules_;
+  Numerics numerics_;
+  SiteEstimator estimator_;
+};
+
+}  // namespace
+
+const char* FitName(Fit fit) {
+  switch (fit) {
+    case Fit::kApplies: return "applies";
+    case Fit::kNotRunning: return "not-running";
+    case Fit::kRefused: return "refused";
+    case Fit::kCondition: return "condition";
+    case Fit::kPart: return "part";
+  }
+  return "?";
+}
+
+std::vector<RuleAtNode> ExplainRules(const Graph& graph, const RuleIndex& rules, CostModel& costs,
+                                     const ExplainQuery& query) {
+  if (query.keep_roundings) KeepRoundings(graph);
+  std::vector<int> numbers = query.rules;
+  if (numbers.empty()) {
+    numbers.resize(rules.matchers().size());
+    std::iota(numbers.begin(), numbers.end(), 0);
+  }
+  Explainer explainer(graph, rules, costs, query);
+  std::vector<RuleAtNode> answers;
+  for (const int rule : numbers) {
+    for (NodeId node : query.nodes.empty() ? graph.nodes() : query.nodes) {
+      if (graph.IsRun(graph.node(node))) explainer.Explain(rule, node, &answers);
+    }
+  }
+  return answers;
+}
+
+}  // namespace rewright
