@@ -224,6 +224,19 @@ TEST_F(OptimizeTest, WhatWasFasterIsTimedAgain) {
   EXPECT_LT(kept.kept.begin()->second.ratio, 1);
 }
 
+// A caller may ask for fewer pairs than a confirmation takes at least.
+TEST_F(OptimizeTest, WhatWasFasterIsConfirmedInAFewPairsHoweverFewAreAskedFor) {
+  MeasurementsInMemory kept;
+  options_.kept = &kept;
+  FakeRunner runner(ByNodes);
+  EXPECT_TRUE(Optimized(kRight, &runner).rewritten);
+  options_.measuring.pairs = 1;
+  const OptimizeReport report = Optimized(kRight, &runner);
+  EXPECT_TRUE(report.rewritten);
+  ASSERT_TRUE(report.measured.has_value());
+  EXPECT_EQ(report.measured->wins, 2) << "the majority of three";
+}
+
 TEST_F(OptimizeTest, WhatWasFasterIsRunAsItsFileGivesIt) {
   MeasurementsInMemory kept;
   options_.kept = &kept;
