@@ -311,6 +311,9 @@ std::vector<std::string> OperatorsOf(const Rule& rule) {
 
 absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdict, const std::string& certificate,
                                      bool halves) {
+  if (!verdict.trouble.empty()) {
+    return absl::InternalError(absl::StrCat("rule ", rule.name, ": no record: ", verdict.trouble));
+  }
   absl::StatusOr<std::shared_ptr<const CompiledRule>> compiled = CompileRule(rule);
   if (!compiled.ok()) return compiled.status();
   ProofRecord record;

@@ -70,7 +70,7 @@ RuleVerdict ProveRule(const Rule& rule, const RuleProofOptions& options);
 std::vector<std::string> OperatorsOf(const Rule& rule);
 
 // The record of a rule that is proved; `certificate` as it is to stand there; `halves`: with the class on 16-bit
-// floats.
+// floats. Error: the verdict has a trouble, so the class would be a guess.
 absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdict, const std::string& certificate = "",
                                      bool halves = true);
 

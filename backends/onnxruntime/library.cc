@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/data_file.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/proto.h"
 
@@ -21,11 +22,9 @@ constexpr char kVariable[] = "REWRIGHT_ONNXRUNTIME";
 
 // Paths of what lies in a folder; none where it cannot be read.
 std::vector<std::filesystem::path> In(const std::filesystem::path& folder) {
-  namespace fs = std::filesystem;
-  std::vector<fs::path> paths;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    paths.push_back(at->path());
+  std::vector<std::filesystem::path> paths;
+  for (const std::string& name : NamesIn(folder.string()).value_or(std::vector<std::string>())) {
+    paths.push_back(folder / name);
   }
   return paths;
 }

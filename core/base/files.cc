@@ -414,6 +414,21 @@ absl::Status MakeFolder(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  // Not a loop over a range: its ++ throws where the folder cannot be read any more.
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  if (error == std::errc::no_such_file_or_directory) {
+    return absl::NotFoundError(absl::StrCat(folder, ": ", error.message()));
+  }
+  if (error) return absl::UnavailableError(absl::StrCat(folder, ": cannot read: ", error.message()));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 absl::Status SyncFolder(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return SystemError(path, "cannot open");

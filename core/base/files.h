@@ -119,6 +119,9 @@ absl::Status CheckWritable(const std::string& path);
 // Makes the folder if it does not exist. Error: something else has that name.
 absl::Status MakeFolder(const std::string& path);
 
+// Returns the names in a folder, ascending. Errors: there is no such folder, or it cannot be read to its end.
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder);
+
 // Makes creations and removals of names in the folder durable if the machine fails.
 absl::Status SyncFolder(const std::string& path);
 // Renames a folder atomically and durably. The new name must be free or name an empty folder.

@@ -294,6 +294,8 @@ Graph::Graph(std::shared_ptr<Arena> arena, std::vector<Value> inputs, std::vecto
       }
     }
   }
+  for (const Output& output : outputs_) output_values_.push_back(output.value);
+  std::sort(output_values_.begin(), output_values_.end());
   if (!positions.empty()) {
     index_.reserve(nodes_.size());
     for (size_t i = 0; i < nodes_.size(); ++i) index_[nodes_[i]] = static_cast<int>(i);
@@ -333,7 +335,7 @@ std::vector<Value> Graph::states() const {
 }
 
 bool Graph::is_output(Value value) const {
-  return std::any_of(outputs_.begin(), outputs_.end(), [&](const Output& output) { return output.value == value; });
+  return std::binary_search(output_values_.begin(), output_values_.end(), value);
 }
 
 int Graph::num_applications() const {

@@ -191,6 +191,7 @@ class Graph {
   std::shared_ptr<Arena> arena_;
   std::vector<Value> inputs_;
   std::vector<Output> outputs_;
+  std::vector<Value> output_values_;  // ascending
   std::vector<NodeId> nodes_;
   absl::flat_hash_map<NodeId, int> index_;
   std::vector<std::vector<int>> users_;

@@ -33,7 +33,7 @@ struct Incoming {
 // Seconds that a rank waits for another one where nothing else is said.
 constexpr double kDefaultTimeout = 300;
 
-// Messages on their way.
+// Messages on their way. One that ends before it was waited for, because of an error, receives nothing any more.
 class Transfer {
  public:
   virtual ~Transfer() = default;

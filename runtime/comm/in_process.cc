@@ -107,9 +107,14 @@ class InProcess : public Communicator {
       return Fail(
           absl::UnavailableError(absl::StrCat(what, ": rank ", from, " has ended; rank ", rank(), " waits for it")));
     }
-    auto& expected = expected_[from][arrivals.channel];
-    const auto [part, done] = std::move(expected.front());
-    expected.pop_front();
+    Expected& expected = expected_[from][arrivals.channel];
+    std::shared_ptr<bool> done;
+    Incoming part;
+    while (done == nullptr) {  // the memory of a transfer that is gone may be another's by now
+      done = expected.front().second.lock();
+      part = expected.front().first;
+      expected.pop_front();
+    }
     const std::string message = std::move(messages.front());
     messages.pop_front();
     if (message.size() != part.bytes) {
@@ -140,7 +145,7 @@ class InProcess : public Communicator {
     return group_->failure;
   }
 
-  using Expected = std::deque<std::pair<Incoming, std::shared_ptr<bool>>>;
+  using Expected = std::deque<std::pair<Incoming, std::weak_ptr<bool>>>;
   std::vector<std::map<int, Expected>> expected_;  // by the rank that sends, and by channel
   const std::shared_ptr<Ranks> group_;
 };

@@ -27,19 +27,17 @@ double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 // Multiplies numbers that lie in registers, on `threads` threads; returns the seconds that it takes.
 double ComputeFor(int64_t rounds, int threads) {
   const double begin = Now();
-  std::vector<std::thread> others;
   std::vector<float> results(static_cast<size_t>(threads), 0);
-  const auto work = [&](size_t me) {
+  std::atomic<size_t> next = 0;
+  OnThreads(threads, [&] {
+    const size_t me = next++;
     float lanes[16];
     for (int k = 0; k < 16; ++k) lanes[k] = 1 + static_cast<float>(k + static_cast<int>(me)) / 64;
     for (int64_t i = 0; i < rounds; ++i) {
       for (float& lane : lanes) lane = lane * 0.999f + 0.001f;
     }
     for (float lane : lanes) results[me] += lane;
-  };
-  for (int t = 1; t < threads; ++t) others.emplace_back(work, static_cast<size_t>(t));
-  work(0);
-  for (std::thread& other : others) other.join();
+  });
   return Now() - begin;
 }
 

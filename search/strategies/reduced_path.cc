@@ -62,6 +62,8 @@ std::set<int> StepsForNothing(const Graph& original, const Replay& made, const s
   const absl::StatusOr<GraphCost> cost = costs.Cost(whole);
   if (!cost.ok()) return without;
   const WeightBytes weights(original);
+  // A step that saves less than a file may grow by saves nothing: a norm's scale that goes into the next weight.
+  const int64_t most_bytes = weights.Of(whole) + AllowedGrowth(kDefaultGrowth, weights.original());
   Graph best = whole;
   for (const std::string& name : names) {
     std::set<int> more = without;
@@ -73,10 +75,11 @@ std::set<int> StepsForNothing(const Graph& original, const Replay& made, const s
     if (!left.ok()) continue;
     const Graph& graph = left->graph;
     const absl::StatusOr<GraphCost> without_it = costs.Cost(graph);
-    if (!without_it.ok() || without_it->seconds > cost->seconds * (1 + kGainOfNothing)) continue;
-    const bool simpler = graph.num_runtime_nodes() <= best.num_runtime_nodes() ||
-                         NewWeights(graph, original) + kFreeGrowth < NewWeights(best, original);
-    if (!simpler || weights.Of(graph) > weights.Of(best) + kFreeGrowth) continue;
+    const bool saves_weights = NewWeights(graph, original) + kFreeGrowth < NewWeights(best, original);
+    const double nothing = saves_weights ? kGainOfNewWeights : kGainOfNothing;
+    if (!without_it.ok() || without_it->seconds > cost->seconds * (1 + nothing)) continue;
+    const bool simpler = saves_weights || graph.num_runtime_nodes() <= best.num_runtime_nodes();
+    if (!simpler || weights.Of(graph) > most_bytes) continue;
     without = std::move(more);
     best = graph;
   }

@@ -14,8 +14,10 @@
 
 namespace rewright {
 
-// Rewrites that gain less than this share, all together, gain nothing.
+// Rewrites that gain less than this share, all together, gain nothing. Those that make new weights of a kilobyte and
+// more have to gain more than measured costs err by.
 inline constexpr double kGainOfNothing = 0.003;
+inline constexpr double kGainOfNewWeights = 0.01;
 
 struct ReducedPath {
   Graph graph;
@@ -30,7 +32,8 @@ absl::StatusOr<ReducedPath> WithoutSteps(const Graph& original, const Replay& ma
                                          const RuleIndex& rules, Numerics& numerics);
 
 // Finds steps of rules without which the graph costs as much, runs no more nodes or needs fewer bytes of new weights,
-// and has no more bytes of weights. It gives none if steps are replacements in text, or if the search would take long.
+// and has hardly more bytes of weights. It gives none if steps are replacements in text, or if the search would take
+// long.
 std::set<int> StepsForNothing(const Graph& original, const Replay& made, const std::vector<ReplayStep>& steps,
                               const RuleIndex& rules, CostModel& costs, Numerics& numerics);
 

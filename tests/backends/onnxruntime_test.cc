@@ -2,15 +2,19 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "backends/common/group.h"
 #include "backends/device_factory.h"
 #include "backends/onnxruntime/ort_device.h"
 #include "core/ir/text.h"
+#include "core/onnx/proto.h"
+#include "core/onnx/source.h"
 #include "core/ops/ops.h"
 #include "gmock/gmock.h"
 #include "runtime/executor.h"
@@ -87,6 +91,34 @@ TEST_F(OnnxRuntimeErrors, SayWhatWasLookedForAndWhatWasFound) {
 
 TEST_F(OnnxRuntimeErrors, OtherNames) {
   EXPECT_THAT(MakeDevice("onnxruntime:tpu").status().ToString(), HasSubstr("expected cpu, cuda:N, onnxruntime"));
+}
+
+// A model is named as a source while another thread compiles. The thread sanitizer reports a list of sources without a
+// lock here.
+TEST_F(OnnxRuntimeTest, SourcesAreNamedBesideACompilation) {
+  const std::unique_ptr<Device> device = Make();
+  ASSERT_NE(device, nullptr);
+  auto& ort = dynamic_cast<ort::OrtDevice&>(*device);
+  const absl::StatusOr<Graph> graph = ParseGraph("input x: f32[2]\n%1 = exp(x)\noutput y = %1\n");
+  ASSERT_TRUE(graph.ok());
+  std::atomic<bool> ends = false;
+  std::thread namer([&] {
+    const auto empty = std::make_shared<onnx::ModelProto>();
+    ImportedModel model;
+    model.graph = *graph;
+    model.metadata.doc = std::string(1000, 'x');
+    std::vector<std::shared_ptr<const OnnxSource>> alive(2000);
+    for (size_t i = 0; !ends; ++i) {
+      model.source = std::make_shared<OnnxSource>(empty, 17, graph->arena(), absl::flat_hash_map<std::string, Value>());
+      alive[i % alive.size()] = model.source;
+      ort.UseSource(model);
+    }
+  });
+  absl::Status compiled;
+  for (int i = 0; i < 50; ++i) compiled.Update(ort.Compile(*graph).status());
+  ends = true;
+  namer.join();
+  EXPECT_EQ(compiled, absl::OkStatus());
 }
 
 TEST_F(OnnxRuntimeTest, RandomGraphsAgreeWithTheInterpreter) {

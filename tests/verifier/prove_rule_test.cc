@@ -304,6 +304,14 @@ TEST(ProveRule, ItsRecordIsAcceptedByTheLoader) {
   EXPECT_TRUE(RuleSet::FromText(PrintRule(rule), "test").ok());
 }
 
+// A class that is not known is not recorded as the one that stands for it.
+TEST(ProveRule, AVerdictWithATroubleHasNoRecord) {
+  const Rule rule = RuleOf("rule r relu(relu(x)) => relu(x)");
+  RuleVerdict verdict = ProveRule(rule, RuleProofOptions());
+  verdict.trouble = "class: no assignment was found";
+  EXPECT_EQ(RecordOf(rule, verdict).status().message(), "rule r: no record: class: no assignment was found");
+}
+
 TEST(ConditionsText, JoinsConditions) {
   EXPECT_EQ(ConditionsText(RuleOf("rule r relu(relu(x[m, n])) => relu(x) when m == 2 and n >= 3")),
             "m == 2 and n >= 3");

@@ -360,7 +360,8 @@ class ModelComparison {
   struct Pending {
     Value a, b;  // b as it was rebuilt over values of A
     Value original;
-    absl::flat_hash_set<NodeId> cone = {};  // Cone(b) when it was left open: a later cone lies within
+    absl::flat_hash_set<NodeId> cone = {};  // Cone(b) when `shared` values were known of A; a later cone lies within
+    size_t shared = 0;
   };
 
   bool Stopped() {
@@ -437,8 +438,13 @@ class ModelComparison {
     const auto meets = [&](const absl::flat_hash_set<NodeId>& others) {
       return std::any_of(cone.begin(), cone.end(), [&](NodeId id) { return others.contains(id); });
     };
-    for (const Pending& other : pending_) {
-      if (equal_.contains(other.original) || !meets(other.cone) || !meets(Cone(other.b))) continue;
+    for (Pending& other : pending_) {
+      if (equal_.contains(other.original) || !meets(other.cone)) continue;
+      if (other.shared < shared_.size()) {
+        other.cone = Cone(other.b);
+        other.shared = shared_.size();
+        if (!meets(other.cone)) continue;
+      }
       siblings.push_back(other);
     }
     if (siblings.size() > 1) {
@@ -447,6 +453,7 @@ class ModelComparison {
     }
     pending_.push_back(pending);
     pending_.back().cone = cone;
+    pending_.back().shared = shared_.size();
     return absl::OkStatus();
   }
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -99,10 +98,9 @@ absl::Status WriteFiles(const std::string& folder, const Checkpoint& checkpoint,
 // Whole checkpoints beyond `keep`, of which `live` is one however high the numbers of others are (a run that was killed
 // before it named its last one leaves that), and what was being written when a run was killed.
 absl::Status RemoveOld(const std::string& folder, const std::string& live, int keep) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> all, NamesIn(folder));
   std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : all) {
     const bool unfinished = absl::StartsWith(name, kAside) || absl::StartsWith(name, kTemporaryPrefix);
     if (unfinished) RETURN_IF_ERROR(RemoveFolder(absl::StrCat(folder, "/", name)));
     if (absl::StartsWith(name, kStepPrefix) && name != live) names.push_back(name);

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -69,11 +67,10 @@ absl::Status EnumerationJournal::Open(const std::string& folder, int rank, const
   const std::string first_line = absl::StrCat("rewright enumeration 1: ", header, "\n");
   files_ = {{.path = path, .begin = first_line.size(), .end = first_line.size()}};
   uint64_t own_end = 0;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(folder));
+  for (const std::string& name : names) {
     if (name.rfind(kPrefix, 0) != 0 || !name.ends_with(kSuffix)) continue;
-    File file{.path = at->path().string()};
+    File file{.path = absl::StrCat(folder, "/", name)};
     RETURN_IF_ERROR(OutputTarget(file.path).status());  // reading a pipe of that name would never end
     std::ifstream in(file.path, std::ios::binary);
     if (!in) return Failed("read", file.path);
@@ -89,13 +86,12 @@ absl::Status EnumerationJournal::Open(const std::string& folder, int rank, const
     file.begin = file.end = first_line.size();
     std::vector<uint64_t> block;
     while (ReadBlock(in, &block)) file.end += block.size() * sizeof(uint64_t);
-    if (at->path().filename() == std::filesystem::path(path).filename()) {
+    if (file.path == path) {
       own_end = files_[0].end = file.end;
     } else {
       files_.push_back(file);
     }
   }
-  if (error) return absl::UnknownError(absl::StrCat("cannot read ", folder, ": ", error.message()));
   ASSIGN_OR_RETURN(AppendFile own, AppendFile::Open(path));
   RETURN_IF_ERROR(own.CutTo(static_cast<int64_t>(own_end)));
   if (own_end == 0) RETURN_IF_ERROR(own.Write(first_line));

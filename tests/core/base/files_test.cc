@@ -305,6 +305,16 @@ TEST_F(Files, AFolderIsMadeOrRefused) {
   EXPECT_THAT(std::string(MakeFolder(In("f")).message()), StartsWith(In("f") + ": cannot be made a folder"));
 }
 
+TEST_F(Files, NamesInAFolderAreListedOrTheFaultIsTold) {
+  EXPECT_THAT(*NamesIn(folder_), testing::IsEmpty());
+  Put("b", "x");
+  Put(".a", "y");
+  fs::create_directory(In("c"));
+  EXPECT_THAT(*NamesIn(folder_), testing::ElementsAre(".a", "b", "c"));
+  EXPECT_EQ(NamesIn(In("none")).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(NamesIn(In("b")).status().message()), StartsWith(In("b") + ": cannot read: "));
+}
+
 TEST_F(Files, FilesBesideMustBeFoundFromTheTarget) {
   fs::create_directory(In("deep"));
   Link("deep/m", "m");

@@ -69,6 +69,21 @@ TEST(GraphTest, NodesAreInTopologicalOrderWithUsersAndProducers) {
   EXPECT_EQ(graph.num_applications(), 4);
 }
 
+TEST(GraphTest, KnowsItsOutputsInAnyOrder) {
+  const Graph graph = GraphOf(R"(input x: f32[4]
+      %1 = exp(x)
+      %2 = relu(%1)
+      %3 = neg(%2)
+      output y = %3
+      output z = %1
+      output again = %3)");
+  std::vector<bool> are_outputs;
+  for (NodeId id : graph.nodes()) are_outputs.push_back(graph.is_output({id, 0}));
+  EXPECT_THAT(are_outputs, ElementsAre(false, true, false, true));
+  EXPECT_FALSE(graph.is_output({graph.nodes()[1], 1}));
+  EXPECT_FALSE(Graph().is_output({0, 0}));
+}
+
 TEST(GraphTest, ReplaceValuesRebuildsOnlyDownstream) {
   const Graph graph = GraphOf(kDiamond);
   const Value exp{graph.nodes()[2], 0};

@@ -1,4 +1,6 @@
 // Tests every error message of the declarations.
+#include <malloc.h>
+
 #include <set>
 #include <string>
 #include <vector>
@@ -296,6 +298,19 @@ TEST(OpErrorsTest, ErrorMessages) {
     ASSERT_FALSE(applied.ok()) << Text(c.op, c.inputs, c.attrs);
     EXPECT_THAT(std::string(applied.status().message()), HasSubstr(c.message));
   }
+}
+
+// A meaning that cannot be built fails each time that it is asked for, and takes no memory.
+TEST(OpErrorsTest, MeaningsThatFailAreNotKept) {
+  constexpr int kKeys = 2000;
+  MeaningCache cache;
+  const OpDef& relu = *FindOp("relu");
+  const auto fails = [&](int rank) { return !cache.Get(relu, {.ranks = {rank}}).ok(); };
+  EXPECT_TRUE(fails(kMaxRank + 1));
+  EXPECT_TRUE(fails(kMaxRank + 1));
+  const size_t before = mallinfo2().uordblks;
+  for (int i = 0; i < kKeys; ++i) EXPECT_TRUE(fails(kMaxRank + 2 + i));
+  EXPECT_LT(mallinfo2().uordblks, before + kKeys * sizeof(StructuralKey) / 2);
 }
 
 // Checks that the table above has the message of every requirement that some sample of some operator states.

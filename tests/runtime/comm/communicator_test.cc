@@ -3,9 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <limits>
 #include <stdexcept>
 #include <thread>
 
@@ -240,6 +244,72 @@ TEST(CommunicatorTest, AGroupReceivesWhatTheGroupSends) {
     return absl::OkStatus();
   });
   EXPECT_THAT(Messages(statuses), ElementsAre("", "", ""));
+}
+
+// A transfer that was given up gets no message: its memory may be another's by then.
+TEST(CommunicatorTest, ATransferThatIsGoneReceivesNothing) {
+  const auto ranks = InProcessRanks(2);
+  ranks[0]->set_timeout(5);
+  int given_up = 0, received = 0;
+  ASSERT_TRUE(ranks[0]->Start("given up", {}, {{1, &given_up, sizeof given_up}}).ok());
+  const int number = 5;
+  ASSERT_TRUE(ranks[1]->Send("a number", 0, &number, sizeof number).ok());
+  EXPECT_EQ(ranks[0]->Receive("a number", 1, &received, sizeof received), absl::OkStatus());
+  EXPECT_EQ(received, 5);
+  EXPECT_EQ(given_up, 0);
+}
+
+// Works only on the thread of its first call, and notes the limits under which it waits.
+class OfOneThread : public Communicator {
+ public:
+  explicit OfOneThread(Communicator& all) : Communicator(all.rank(), all.size()), all_(all) {}
+  bool for_one_thread() const override { return true; }
+  absl::Status Wait(Transfer& transfer) override {
+    limits_.push_back(timeout());
+    return all_.Wait(transfer);
+  }
+  void Abort(const absl::Status& reason) override { all_.Abort(reason); }
+  const std::vector<double>& limits() const { return limits_; }
+
+ private:
+  absl::StatusOr<std::unique_ptr<Transfer>> Begin(int, const std::string& what, const std::vector<Outgoing>& out,
+                                                  const std::vector<Incoming>& in) override {
+    return all_.Start(what, out, in);
+  }
+
+  Communicator& all_;
+  std::vector<double> limits_;
+};
+
+// Rank 0 cannot say beside its work that it is alive, so the others wait for it without a limit, and only for that.
+TEST(CommunicatorTest, WorkOfRankZeroHasNoLimitWhereItCannotTellOfIt) {
+  const auto statuses = OnRanks(3, [](Communicator& ranks) -> absl::Status {
+    OfOneThread alone(ranks);
+    ASSIGN_OR_RETURN(const std::string text, FromRankZero(alone, "a proof", [] { return std::string("a law"); }));
+    EXPECT_EQ(text, "a law");
+    const double limit = ranks.rank() == 0 ? kDefaultTimeout : std::numeric_limits<double>::infinity();
+    EXPECT_THAT(alone.limits(), testing::AllOf(testing::SizeIs(testing::Ge(2)), testing::Each(limit)));
+    EXPECT_EQ(alone.timeout(), kDefaultTimeout);
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(Messages(statuses), ElementsAre("", "", ""));
+}
+
+// Runs in a process of its own with too little memory for the stacks of as many threads.
+[[noreturn]] void AskForTooManyThreads() {
+  const rlimit limit{size_t{256} << 20, size_t{256} << 20};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) std::exit(1);
+  const auto statuses = OnRanks(200, [](Communicator& ranks) { return ranks.Barrier("start"); });
+  const bool all_failed = std::none_of(statuses.begin(), statuses.end(), [](const auto& one) { return one.ok(); });
+  const bool last_has_none = statuses.back().message().find("no thread for rank 199") != std::string::npos;
+  std::exit(all_failed && last_has_none ? 0 : 2);
+}
+
+TEST(CommunicatorTest, RanksWithoutAThreadAreAnError) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers take more address space than any limit";
+#endif
+  EXPECT_EXIT(AskForTooManyThreads(), testing::ExitedWithCode(0), "");
 }
 
 // Counts the messages of another communicator.

@@ -224,6 +224,19 @@ TEST_F(OptimizeTest, WhatWasFasterIsTimedAgain) {
   EXPECT_LT(kept.kept.begin()->second.ratio, 1);
 }
 
+// A caller may ask for fewer pairs than a confirmation takes at least.
+TEST_F(OptimizeTest, WhatWasFasterIsConfirmedInAFewPairsHoweverFewAreAskedFor) {
+  MeasurementsInMemory kept;
+  options_.kept = &kept;
+  FakeRunner runner(ByNodes);
+  EXPECT_TRUE(Optimized(kRight, &runner).rewritten);
+  options_.measuring.pairs = 1;
+  const OptimizeReport report = Optimized(kRight, &runner);
+  EXPECT_TRUE(report.rewritten);
+  ASSERT_TRUE(report.measured.has_value());
+  EXPECT_EQ(report.measured->wins, 2) << "the majority of three";
+}
+
 TEST_F(OptimizeTest, WhatWasFasterIsRunAsItsFileGivesIt) {
   MeasurementsInMemory kept;
   options_.kept = &kept;
@@ -830,6 +843,45 @@ TEST_F(OptimizeTest, RewritesThatGainNothingAreLeftOut) {
   report = Optimize(graph, rewriter, dear, &runner, options_);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_TRUE(Has(report->graph, "pow", 0));
+}
+
+// A scale of more than a kilobyte, and two products behind it; each is written anew with the scale in its weight, which
+// saves the bytes of the scale.
+constexpr char kScaled[] = R"(
+  input x: f32[4,320]
+  state c: f32[320]
+  state v: f32[320,64]
+  state w: f32[320,64]
+  %0 = mul(x, c)
+  %1 = matmul(%0, v)
+  %2 = matmul(%0, w)
+  %3 = add(%1, %2)
+  %4 = relu(%3)
+  %5 = relu(%4)
+  output y = %5
+)";
+constexpr char kAbsorbScale[] = R"(
+rule absorb-input-scale
+  matmul(mul(x[m, k], c[k]), w[k, n]) => matmul(x, mul(w, reshape(c, shape=[k, 1])))
+  when weight(w) and weight(c)
+)";
+
+TEST_F(OptimizeTest, NewWeightsGainMoreThanCostsErrBy) {
+  const Baseline baseline = BaselineFrom(absl::StrCat(kAbsorbScale, kRight));
+  const RuleIndex index(baseline.matchers());
+  options_.baseline = &baseline;
+  options_.rules = &index;
+  FakeRunner runner(ByNodes);
+  const Graph graph = GraphFrom(kScaled);
+  const auto scales = [&](double milliseconds) {
+    FakeDevice device({{"mul", milliseconds}});
+    RuleRewriter rewriter(index);
+    const absl::StatusOr<OptimizeReport> report = Optimize(graph, rewriter, device, &runner, options_);
+    EXPECT_TRUE(report.ok() && report->rewritten) << report.status();
+    return report.ok() ? report->rewrites.size() - 1 : 0;
+  };
+  EXPECT_EQ(scales(0.03), 0u) << "0.7 % of the time";
+  EXPECT_EQ(scales(0.06), 1u) << "1.5 %";
 }
 
 TEST_F(OptimizeTest, StepsThatAreNotWantedAreLeftOut) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -28,13 +29,11 @@ std::string Print(const CertificateIndex& index) {
   return absl::StrCat(text, "seal ", SealOf(text), "\n");
 }
 
-std::set<std::string> CertificatesIn(const std::string& folder) {
+absl::StatusOr<std::set<std::string>> CertificatesIn(const std::string& folder) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> all, NamesIn(folder));
   std::set<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (absl::EndsWith(name, ".cert")) names.insert(name);
-  }
+  std::copy_if(all.begin(), all.end(), std::inserter(names, names.end()),
+               [](const std::string& name) { return absl::EndsWith(name, ".cert"); });
   return names;
 }
 
@@ -62,7 +61,8 @@ absl::StatusOr<std::string> WriteCertificate(const std::string& folder, const st
 }
 
 absl::Status WriteCertificateIndex(const std::string& folder, const CertificateIndex& index) {
-  for (const std::string& name : CertificatesIn(folder)) {
+  ASSIGN_OR_RETURN(const std::set<std::string> present, CertificatesIn(folder));
+  for (const std::string& name : present) {
     std::error_code error;
     const fs::path path = fs::path(folder) / name;
     const bool file = fs::is_regular_file(fs::symlink_status(path, error));
@@ -89,7 +89,7 @@ absl::StatusOr<CertificateIndex> ReadCertificateIndex(const std::string& folder)
     return absl::InvalidArgumentError(absl::StrCat(path, ":", i + 1, ": found `", i < lines.size() ? lines[i] : "",
                                                    "`, expected `", i < right.size() ? right[i] : "", "`"));
   }
-  const std::set<std::string> present = CertificatesIn(folder);
+  ASSIGN_OR_RETURN(const std::set<std::string> present, CertificatesIn(folder));
   size_t line = 2;
   for (const auto& [file, seal] : index) {
     ++line;

@@ -152,7 +152,8 @@ class Verification {
     const absl::StatusOr<std::string> seal = WriteCertificate(flags_.certificates, rule.name, &verdict);
     if (seal.ok()) outcome.seal = *seal;
     Note(seal.status());
-    if (key && !verdict.interrupted) Note(journal_.Add(*key, rule, {verdict, outcome.counterexample, outcome.seal}));
+    if (key && !verdict.interrupted && verdict.trouble.empty())
+      Note(journal_.Add(*key, rule, {verdict, outcome.counterexample, outcome.seal}));
   }
 
   static bool Keep(const Rule& rule, RuleOutcome* outcome) {

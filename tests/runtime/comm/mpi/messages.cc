@@ -1,5 +1,5 @@
-// Messages between processes that do not agree. Usage: mpirun -n 2 messages short|long|group|many. Rank 0 prints the
-// errors that it gets.
+// Messages between processes that do not agree. Usage: mpirun -n 2 messages short|long|group|gone|many. Rank 0 prints
+// the errors that it gets.
 #include <iostream>
 #include <string>
 #include <vector>
@@ -32,6 +32,22 @@ absl::Status ByGroup(Communicator& ranks) {
   return status;
 }
 
+// Rank 0 gives up a transfer before the message is sent that it would have received.
+absl::Status Gone(Communicator& ranks) {
+  int numbers[] = {7, 5, 0};
+  char go = 0;
+  if (ranks.rank() == 1) {
+    absl::Status status = ranks.Receive("a sign", 0, &go, 1);
+    status.Update(ranks.Send("a number", 0, &numbers[1], sizeof(int)));
+    return status;
+  }
+  absl::Status status = ranks.Start("given up", {}, {{1, &numbers[0], sizeof(int)}}).status();
+  status.Update(ranks.Send("a sign", 1, &go, 1));
+  status.Update(ranks.Receive("a number", 1, &numbers[2], sizeof(int)));
+  if (status.ok()) std::cout << "given up " << numbers[0] << ", received " << numbers[2] << std::endl;
+  return status;
+}
+
 // One exchange has thousands of parts.
 absl::Status Many(Communicator& ranks) {
   constexpr int kMany = 5000;
@@ -57,6 +73,7 @@ int Run(const std::string& what) {
   const absl::Status status = what == "short"   ? WithSizes(ranks, kSmall, kLarge)
                               : what == "long"  ? WithSizes(ranks, kLarge, kSmall)
                               : what == "group" ? ByGroup(ranks)
+                              : what == "gone"  ? Gone(ranks)
                                                 : Many(ranks);
   if (ranks.rank() == 0 && !status.ok()) {
     std::cout << status.message() << std::endl;
