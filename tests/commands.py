@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Runs the commands of pages and compares what they print with what the pages show.
+
+    commands.py REWRIGHT PAGE.md...
+
+A block that is fenced by ```console has commands, each behind `$ `, and their output. The blocks of a page run one after
+the other in an empty folder, in which `rewright` and `rewright_check` are the programs. A block that is fenced by
+```FILE.rules (or another name with a dot) writes that file there.
+
+Numbers in an output stand for any numbers, and runs of blanks for one another. A line `..` stands for any lines, `..` at
+the end of a line for anything behind it.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?")
+
+
+def blocks(page):
+    """The fenced blocks of a page: the word behind the fence, and the lines."""
+    word, lines = None, []
+    for line in page.split("\n"):
+        if line.startswith("```"):
+            if word is None:
+                word, lines = line[3:].strip(), []
+            else:
+                yield word, lines
+                word = None
+        elif word is not None:
+            lines.append(line)
+
+
+def commands(lines):
+    """The commands of a block with the lines that are to follow; a command goes on behind a backslash."""
+    found = []
+    for line in lines:
+        if line.startswith("$ "):
+            found.append([line[2:], []])
+        elif found and not found[-1][1] and found[-1][0].endswith("\\"):
+            found[-1][0] += "\n" + line
+        elif found:
+            found[-1][1].append(line)
+    return found
+
+
+def pattern(expected):
+    """The lines as a regular expression over the output with its blanks folded."""
+    parts = []
+    for line in expected:
+        line = " ".join(line.split())
+        if line == "..":
+            parts.append(r"(?:.*\n)*?")
+            continue
+        rest = line.endswith("..")
+        text, at = "", 0
+        for number in NUMBER.finditer(line[:-2] if rest else line):
+            text += re.escape(line[at : number.start()]) + NUMBER.pattern.replace("(", "(?:")
+            at = number.end()
+        parts.append(text + re.escape(line[at : -2 if rest else None]) + (".*" if rest else "") + r"\n")
+    return "".join(parts)
+
+
+def run_page(program, page):
+    """The number of commands of a page that print something else."""
+    wrong = count = 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.dirname(os.path.abspath(program)) + os.pathsep + os.environ["PATH"]
+        settings = {**os.environ, "PATH": path, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                    "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+        for word, lines in blocks(page.read_text(encoding="utf-8")):
+            if "." in word and "/" not in word:
+                (pathlib.Path(folder) / word).write_text("\n".join(lines) + "\n", encoding="utf-8")
+            if word != "console":
+                continue
+            for command, expected in commands(lines):
+                count += 1
+                done = subprocess.run(command, shell=True, executable="/bin/bash", cwd=folder, env=settings, text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+                output = "".join(" ".join(line.split()) + "\n" for line in done.stdout.splitlines() if line.strip())
+                wanted = [line for line in expected if line.strip()]
+                if not re.fullmatch(pattern(wanted), output):
+                    print(f"{page}: $ {command}\nstatus {done.returncode}, found\n{done.stdout}\nexpected\n" + "\n".join(expected))
+                    wrong += 1
+    print(f"{page}: {count} commands, {wrong} print something else")
+    return wrong if count else 1
+
+
+if __name__ == "__main__":
+    sys.exit(sum(run_page(sys.argv[1], pathlib.Path(page)) for page in sys.argv[2:]) > 0)
