@@ -117,11 +117,11 @@ class RuleProof {
  private:
   absl::Status Visit(const RuleInstance& instance) {
     // The instance may come again from a smaller domain, or be the same as another one with axes merged.
-    const auto [visited, first] = visited_.emplace(PrintInstance(instance), false);
+    const auto [visited, first] = visited_.emplace(PrintInstance(instance), Visited());
     if (!first) return absl::OkStatus();
-    bool& used_finite_law = visited->second;
+    bool& used_finite_law = visited->second.used_finite_law;
     const double start_s = verifier::ThreadCpuSeconds();
-    std::string key = verifier::MergedAxesKey(instance);
+    const std::string& key = visited->second.merged_axes_key = verifier::MergedAxesKey(instance);
     verdict_.cpu_ms += 1000 * (verifier::ThreadCpuSeconds() - start_s);
     const auto same = proved_.find(key);
     if (same != proved_.end() && !options_.certify) {  // a certificate holds every instance
@@ -147,7 +147,7 @@ class RuleProof {
     verdict_.trials += proof.trials;
     if (proof.verdict == Verdict::kProved) {
       used_finite_law = proof.used_finite_only_step;
-      if (proved_.emplace(std::move(key), used_finite_law).second) {
+      if (proved_.emplace(key, used_finite_law).second) {
         ++verdict_.proofs;
         verdict_.vacuous += proof.vacuous;
       }
@@ -166,16 +166,21 @@ class RuleProof {
 
   // Classifies by the instances within the domain that is proved; others may have been met in one that is not.
   void Classify() {
-    if (std::any_of(visited_.begin(), visited_.end(), [](const auto& visited) { return visited.second; })) {
+    if (std::any_of(visited_.begin(), visited_.end(),
+                    [](const auto& visited) { return visited.second.used_finite_law; })) {
       const absl::Status status = ForEachInstance(rule_, verdict_.limits, meanings_, [&](const RuleInstance& instance) {
-        verdict_.used_finite_only_step = verdict_.used_finite_only_step || visited_.at(PrintInstance(instance));
+        verdict_.used_finite_only_step =
+            verdict_.used_finite_only_step || visited_.at(PrintInstance(instance)).used_finite_law;
         return absl::OkStatus();
       });
       if (!status.ok()) return NoteTrouble("instances", status);
     }
     if (!options_.classify) return;
+    const ProofRemains remains{&memory_, [this](const RuleInstance& instance) {
+                                 return visited_.at(PrintInstance(instance)).merged_axes_key;
+                               }};
     const auto found = ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step,
-                                    &verdict_.rounding, &verdict_.operators, options_.stop, &memory_);
+                                    &verdict_.rounding, &verdict_.operators, options_.stop, &remains);
     verdict_.interrupted = absl::IsCancelled(found.status());
     if (verdict_.interrupted) {
       verdict_.verdict = Verdict::kUnknown;
@@ -227,10 +232,12 @@ class RuleProof {
   verifier::QueryCache memory_;
   MeaningCache meanings_;
   const double start_s_ = verifier::ThreadWorkSeconds();
-  // True if the proof of the instance used a law that holds for finite values only. By PrintInstance; by the text with
-  // axes merged.
-  std::map<std::string, bool> visited_;
-  absl::flat_hash_map<std::string, bool> proved_;
+  struct Visited {
+    bool used_finite_law = false;  // the proof used a law that holds for finite values only
+    std::string merged_axes_key;
+  };
+  std::map<std::string, Visited> visited_;                   // by PrintInstance
+  absl::flat_hash_map<std::string, bool> proved_;            // by the text with axes merged: used_finite_law
   std::map<std::string, InstanceCertificate> certificates_;  // by PrintInstance
   std::string reason_;
   bool stuck_ = false;

@@ -182,7 +182,7 @@ TEST(ProveRule, RecordedClassesHoldForOtherNumbers) {
     for (int round = 0; round < Cases(10); ++round) {
       RuleClassifier classifier(kSeed + static_cast<uint64_t>(round));
       for (const RuleInstance& instance : *instances) {
-        classifier.Inspect(instance);
+        classifier.Note(Inspect(instance));
         classifier.Measure(instance);
       }
       const RuleClass found = classifier.Class(), recorded = rule.proof->rule_class;

@@ -229,12 +229,18 @@ absl::Status Continue(StopFlag stop) {
 // The instances that differ by more than numbers of axes that could be merged.
 class DistinctInstances {
  public:
+  // `proof`: of the instances; null: nothing is known of them.
+  explicit DistinctInstances(const ProofRemains* proof = nullptr) : proof_(proof) {}
+
   void Add(const RuleInstance& instance) {
-    if (keys_.insert(verifier::MergedAxesKey(instance)).second) instances_.push_back(instance);
+    const bool known = proof_ != nullptr && proof_->merged_axes_key;
+    std::string key = known ? proof_->merged_axes_key(instance) : verifier::MergedAxesKey(instance);
+    if (keys_.insert(std::move(key)).second) instances_.push_back(instance);
   }
   const std::vector<RuleInstance>& instances() const { return instances_; }
 
  private:
+  const ProofRemains* const proof_;
   std::set<std::string> keys_;
   std::vector<RuleInstance> instances_;
 };
@@ -260,7 +266,8 @@ absl::StatusOr<Classified> Measure(const CompiledRule& rule, const DomainLimits&
     const int64_t end = ((int64_t{number} + 1) * kMeasuredInstances + instances - 1) / instances;
     ++number;
     const auto seeds = static_cast<int64_t>(classifiers.size());
-    for (RuleClassifier& classifier : classifiers) classifier.Inspect(instance);
+    const Inspection inspection = Inspect(instance);
+    for (RuleClassifier& classifier : classifiers) classifier.Note(inspection);
     for (int64_t k = begin; k < std::min(end, begin + seeds) && !worst_found; ++k) {
       RuleClassifier& classifier = classifiers[static_cast<size_t>(k % seeds)];
       classifier.Measure(instance);
@@ -336,20 +343,22 @@ absl::StatusOr<std::shared_ptr<const CompiledRule>> RuleOf(const CompiledRule& f
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
                                        bool used_finite_only_step, RuleRounding* rounding,
                                        std::vector<OperatorClass>* operators, StopFlag stop,
-                                       verifier::QueryCache* memory) {
+                                       const ProofRemains* proof) {
+  verifier::QueryCache* const memory = proof != nullptr ? proof->memory : nullptr;
   if (!HasOperatorVariable(rule.rule())) {
     MeaningCache meanings;
-    DistinctInstances distinct;
+    DistinctInstances distinct(proof);
     ASSIGN_OR_RETURN(const Classified found, Measure(rule, domain, instances, used_finite_only_step, std::nullopt,
                                                      /*ranged=*/false, meanings, &distinct, stop));
     ASSIGN_OR_RETURN(*rounding, RoundingOf(distinct, found.rule_class == RuleClass::kExact, stop, memory));
     return WithRounding(found.rule_class, rounding->same_operations, *rounding, kRiskFactor);
   }
   RuleClass worst = RuleClass::kExact;
+  const ProofRemains of_operators{.memory = memory};  // their instances are others
   for (OperatorClass& op : *operators) {
     ASSIGN_OR_RETURN(const auto own, RuleOf(rule, op));
     ASSIGN_OR_RETURN(op.rule_class, ClassifyRule(*own, domain, instances, used_finite_only_step, &op.rounding,
-                                                 /*operators=*/nullptr, stop, memory));
+                                                 /*operators=*/nullptr, stop, &of_operators));
     worst = Worse(worst, op.rule_class);
   }
   return worst;
@@ -382,9 +391,13 @@ absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& ru
   return WithRounding(*worst, same_operations, rounding, kHalfRiskFactor);
 }
 
-void RuleClassifier::Inspect(const RuleInstance& instance) {
-  if (RoundsWithSizes(instance)) same_bits_ = false;
-  risky_ = risky_ || MayDecideDifferently(instance);
+Inspection Inspect(const RuleInstance& instance) {
+  return {.rounds_with_sizes = RoundsWithSizes(instance), .may_decide_differently = MayDecideDifferently(instance)};
+}
+
+void RuleClassifier::Note(const Inspection& found) {
+  same_bits_ = same_bits_ && !found.rounds_with_sizes;
+  risky_ = risky_ || found.may_decide_differently;
 }
 
 void RuleClassifier::Measure(const RuleInstance& given) {

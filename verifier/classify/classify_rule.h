@@ -28,6 +28,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -69,15 +70,21 @@ struct OperatorClass {
   RuleRounding rounding = {};
 };
 
+// What a rule's proof leaves for its classification.
+struct ProofRemains {
+  verifier::QueryCache* memory = nullptr;  // its queries about indices are asked again by the laws
+  std::function<std::string(const RuleInstance&)> merged_axes_key;  // MergedAxesKey of an instance that was proved
+};
+
 // The class of a rule that is proved in `domain`, which has `instances` instances: the worst of several measurements
 // with seeds of their own, so that it depends on its arguments alone. Errors are those of ForEachInstance. A rule with
 // an operator variable gets the worst class of all `operators`; the classes are filled in. `rounding` receives the
-// rounding of both sides as their laws tell it. Stops between two instances once `stop` is set. `memory`: of the rule's
-// proof, whose queries about indices are asked again by the laws; null: a memory of its own.
+// rounding of both sides as their laws tell it. Stops between two instances once `stop` is set. `proof`: what the
+// rule's proof has left; null: nothing.
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
                                        bool used_finite_only_step, RuleRounding* rounding,
                                        std::vector<OperatorClass>* operators = nullptr, StopFlag stop = nullptr,
-                                       verifier::QueryCache* memory = nullptr);
+                                       const ProofRemains* proof = nullptr);
 
 // The same for the rule on 16-bit floats, with a rounding after every operator: the worst of the classes on f16, on
 // bf16 and `wide`, the class on f32, which is measured at more elements than 16 bits can tell apart. None if the rule
@@ -89,6 +96,13 @@ absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& ru
                                                           std::set<int>* new_values,
                                                           std::vector<OperatorClass>* operators = nullptr);
 
+// What is read off an instance.
+struct Inspection {
+  bool rounds_with_sizes = false;
+  bool may_decide_differently = false;
+};
+Inspection Inspect(const RuleInstance& instance);
+
 // Fed with instances of one rule that are proved.
 class RuleClassifier {
  public:
@@ -98,8 +112,8 @@ class RuleClassifier {
                           bool ranged = false)
       : random_(seed, half), assignments_(assignments), half_(half), ranged_(ranged) {}
 
-  // Reads off the instance everything that needs no measurement.
-  void Inspect(const RuleInstance& instance);
+  // Notes what needs no measurement.
+  void Note(const Inspection& found);
   void Measure(const RuleInstance& instance);
   void UsedFiniteOnlyStep() { finite_only_ = true; }
   RuleClass Class() const;

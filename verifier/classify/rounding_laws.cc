@@ -540,6 +540,13 @@ bool IsProved(const RuleInstance& law, ProofOptions options, Numbers numbers, Sa
   return result.verdict == Verdict::kProved && (numbers == Numbers::kFinite || !result.used_finite_only_step);
 }
 
+// Tells whether the law, made of an instance of which `sample` is, fails at some sizes.
+bool IsRefuted(const RuleInstance& law, Sample* sample) {
+  constexpr uint64_t kSeed = 1;
+  const std::optional<Counterexample> found = verifier::CounterexampleSearch(law, kSeed).RunAt(sample->symbols());
+  return found && ConfirmCounterexample(law, *found).ok();
+}
+
 bool HasSameOperations(const RuleInstance& instance, bool stored, const ProofOptions& options, Sample* sample) {
   const RuleInstance law = LawOfOperations(instance, stored);
   return IsInstanceItself(law, instance) || IsProved(law, options, Numbers::kAll, sample);
@@ -585,13 +592,15 @@ RuleInstance LawOfRanges(const RuleInstance& instance, SymbolicValue value) {
 }
 
 RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, const ProofOptions& options) {
-  constexpr double kNearlyOne = 1 + 1e-6;
   RoundingOfInstance rounding;
   Sample sample(instance);
   rounding.same_operations = same_bits && HasSameOperations(instance, /*stored=*/false, options, &sample);
   rounding.same_magnitudes = rounding.same_operations || !HasFloatingOutputs(instance);
   if (rounding.same_magnitudes) return rounding;
   const RuleInstance law = LawOfMagnitudes(instance);
+  rounding.same_magnitudes =
+      !IsRefuted(law, &sample) && IsProved(MagnitudesOf(instance, Counts::kAny), options, Numbers::kFinite, &sample);
+  if (rounding.same_magnitudes) return rounding;
   CompiledNodes compiled;
   const auto draw = [&](const std::vector<std::vector<int64_t>>& all, Sizes sizes, int runs) {
     const auto [growth, loss] = Growth(law, all, sizes, runs, &sample, &compiled);
@@ -599,17 +608,8 @@ RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, c
     rounding.loss = std::max(rounding.loss, loss);
   };
   rounding.growth = rounding.loss = 0;
-  // One run tells most laws that fail. A law that is proved needs no other.
-  draw(sample.symbols(), Sizes::kOfLeaves, 1);
-  const bool equal = rounding.growth < kNearlyOne && rounding.loss < kNearlyOne;
-  rounding.same_magnitudes =
-      equal && IsProved(MagnitudesOf(instance, Counts::kAny), options, Numbers::kFinite, &sample);
-  if (rounding.same_magnitudes) {
-    rounding.growth = rounding.loss = 1;
-    return rounding;
-  }
   constexpr int kRuns = 4;
-  draw(sample.symbols(), Sizes::kOfLeaves, kRuns);
+  draw(sample.symbols(), Sizes::kOfLeaves, kRuns + 1);
   // Nothing says how the ratio grows with sizes, or between elements of one leaf, which shows at any size.
   for (Sizes sizes : {Sizes::kOfLeaves, Sizes::kOfElements, Sizes::kOfProducts}) {
     if (std::max(rounding.growth, rounding.loss) > kRiskFactor) break;  // no larger one says more

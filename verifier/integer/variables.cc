@@ -5,7 +5,6 @@
 namespace rewright::verifier {
 namespace {
 
-
 std::vector<Var> Sorted(std::vector<Var> vars) {
   std::sort(vars.begin(), vars.end());
   vars.erase(std::unique(vars.begin(), vars.end()), vars.end());
@@ -63,35 +62,48 @@ bool Variables::HasDefinition(const Poly& p) const {
 
 // ---------------------------------------------------------------- printed forms, which are also canonical keys
 
-std::string Variables::Print(const Poly& p, const Names& names) const {
-  std::vector<std::string> parts;
-  for (const Poly::Item& item : p.items()) {
-    std::vector<std::string> factors;
-    for (Var v : item.vars) {
-      const VarInfo& info = vars_[v];
-      auto it = names.find(v);
-      if (it != names.end()) {
-        factors.push_back(it->second);
-      } else if (info.kind == VarInfo::Kind::kDiv) {
-        factors.push_back("(" + Print(info.a, names) + ")/(" + Print(info.b, names) + ")");
-      } else if (info.kind == VarInfo::Kind::kMin) {
-        factors.push_back("min(" + Print(info.a, names) + "," + Print(info.b, names) + ")");
-      } else if (info.kind == VarInfo::Kind::kValue) {
-        factors.push_back("value(" + info.value->Print(*this, names) + ")");
-      } else {
-        factors.push_back(info.kind == VarInfo::Kind::kParam ? info.name : info.name + "#" + std::to_string(v));
-      }
-    }
-    std::sort(factors.begin(), factors.end());
-    std::string text;
-    if (item.coef != 1 || factors.empty()) text = std::to_string(item.coef);
-    for (const std::string& factor : factors) text += (text.empty() ? "" : "*") + factor;
-    parts.push_back(std::move(text));
+std::string Variables::Print(Var v, const Names& names) const {
+  if (const auto it = names.find(v); it != names.end()) return it->second;
+  const VarInfo& info = vars_[v];
+  switch (info.kind) {
+    case VarInfo::Kind::kParam: return info.name;
+    case VarInfo::Kind::kLocal: return info.name + "#" + std::to_string(v);
+    case VarInfo::Kind::kDiv: return "(" + Print(info.a, names) + ")/(" + Print(info.b, names) + ")";
+    case VarInfo::Kind::kMin: return "min(" + Print(info.a, names) + "," + Print(info.b, names) + ")";
+    case VarInfo::Kind::kValue: return "value(" + info.value->Print(*this, names) + ")";
   }
-  if (parts.empty()) return "0";
+  return "?";
+}
+
+std::string Variables::Print(const Poly::Item& item, const Names& names) const {
+  std::string text = item.coef != 1 || item.vars.empty() ? std::to_string(item.coef) : std::string();
+  const auto append = [&](const std::string& factor) {
+    if (!text.empty()) text += '*';
+    text += factor;
+  };
+  if (item.vars.size() == 1) {
+    append(Print(item.vars[0], names));
+    return text;
+  }
+  std::vector<std::string> factors;
+  for (Var v : item.vars) factors.push_back(Print(v, names));
+  std::sort(factors.begin(), factors.end());
+  for (const std::string& factor : factors) append(factor);
+  return text;
+}
+
+std::string Variables::Print(const Poly& p, const Names& names) const {
+  if (p.items().empty()) return "0";
+  if (p.items().size() == 1) return Print(p.items()[0], names);
+  std::vector<std::string> parts;
+  parts.reserve(p.items().size());
+  for (const Poly::Item& item : p.items()) parts.push_back(Print(item, names));
   std::sort(parts.begin(), parts.end());
   std::string out;
-  for (const std::string& part : parts) out += (out.empty() || part[0] == '-' ? "" : "+") + part;
+  for (const std::string& part : parts) {
+    if (!out.empty() && part[0] != '-') out += '+';
+    out += part;
+  }
   return out;
 }
 
@@ -112,7 +124,10 @@ std::string Variables::Print(const Guard& g, const Names& names) const {
   for (const Guard& part : g.args()) parts.push_back(Print(part, names));
   std::sort(parts.begin(), parts.end());
   std::string out;
-  for (const std::string& part : parts) out += (out.empty() ? "" : " & ") + part;
+  for (const std::string& part : parts) {
+    if (!out.empty()) out += " & ";
+    out += part;
+  }
   return out;
 }
 

@@ -73,6 +73,7 @@ class Variables {
   using Names = VarNames;
   std::string Print(const Poly& p, const Names& names = {}) const;
   std::string Print(const Guard& g, const Names& names = {}) const;
+  std::string Print(const Poly::Item& item, const Names& names) const;
 
   // The rule's conditions and the left side's requirements.
   const std::vector<Guard>& facts() const { return facts_; }
@@ -84,6 +85,9 @@ class Variables {
  protected:
   std::vector<Guard> facts_;
   std::vector<VarInfo> vars_;
+
+ private:
+  std::string Print(Var v, const Names& names) const;
 };
 
 }  // namespace rewright::verifier

@@ -227,29 +227,62 @@ bool SimplifyFamily(Context& ctx, Family* family, bool repeats) {
 
 namespace {
 
+// Terms of a normal form, each once. Equal terms have equal skeletons, so that texts are made only of terms whose
+// skeleton another one has, too.
+class DistinctTerms {
+ public:
+  explicit DistinctTerms(const Variables& ctx) : ctx_(ctx) {}
+
+  // Adds the term, or its coefficient to that of an equal one; returns its place.
+  size_t Add(Term t) {
+    const size_t place = PlaceOf(t);
+    if (place == terms_.size()) {
+      terms_.push_back(std::move(t));
+    } else {
+      terms_[place].coef = terms_[place].coef + t.coef;
+    }
+    return place;
+  }
+
+  NormalForm& terms() { return terms_; }
+
+ private:
+  // Of the terms of one skeleton: the first one, while it is alone, or the places by text.
+  struct Alike {
+    size_t first;
+    std::map<std::string, size_t> places;
+  };
+
+  size_t PlaceOf(const Term& t) {
+    const size_t next = terms_.size();
+    const auto [it, fresh] = alike_.try_emplace(SkeletonOf(t), Alike{next, {}});
+    if (fresh) return next;
+    Alike& alike = it->second;
+    if (alike.places.empty()) alike.places.emplace(TermKey(ctx_, terms_[alike.first]), alike.first);
+    return alike.places.emplace(TermKey(ctx_, t), next).first->second;
+  }
+
+  const Variables& ctx_;
+  NormalForm terms_;
+  std::map<std::string, Alike> alike_;
+};
+
 // The terms for which `prepare` says that they are not zero, equal ones as one.
 template <typename Prepare>
 NormalForm MergedTerms(Context& ctx, const NormalForm& n, Prepare prepare) {
   if (n.size() > MostTerms(ctx)) throw GiveUp("a normal form grew too large");
   ctx.session->CheckLimit();
-  NormalForm out, parts;
+  NormalForm parts;
   std::vector<size_t> places;
   ProofObserver* const observer = ObserverOf(ctx);
-  std::map<std::string, size_t> place;
+  DistinctTerms distinct(ctx);
   for (const Term& original : n) {
     Term t = original;
     if (!prepare(&t)) continue;
-    auto [it, inserted] = place.emplace(TermKey(ctx, t), out.size());
-    if (observer != nullptr) {
-      parts.push_back(t);
-      places.push_back(it->second);
-    }
-    if (inserted) {
-      out.push_back(std::move(t));
-    } else {
-      out[it->second].coef = out[it->second].coef + t.coef;
-    }
+    if (observer != nullptr) parts.push_back(t);
+    places.push_back(distinct.Add(std::move(t)));
   }
+  NormalForm out = std::move(distinct.terms());
   if (observer != nullptr) observer->Collected(ctx, parts, places, out);
   out.erase(std::remove_if(out.begin(), out.end(), [](const Term& t) { return t.coef.IsZero(); }), out.end());
   return out;

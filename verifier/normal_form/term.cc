@@ -1,8 +1,10 @@
 #include "verifier/normal_form/term.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "verifier/integer/context.h"
 #include "verifier/normal_form/substitute.h"
 
@@ -28,59 +30,91 @@ bool HasBound(const NormalForm& n) {
   });
 }
 
-std::vector<Atom> SortedByHead(std::vector<Atom> atoms) {
-  std::stable_sort(atoms.begin(), atoms.end(), [](const Atom& a, const Atom& b) { return a->skeleton < b->skeleton; });
-  return atoms;
+std::string JoinSorted(std::vector<std::string> parts, std::string_view separator) {
+  std::sort(parts.begin(), parts.end());
+  std::string out;
+  for (const std::string& part : parts) {
+    if (!out.empty()) out += separator;
+    out += part;
+  }
+  return out;
+}
+
+// The parts in the order of their skeletons.
+template <typename Part>
+std::vector<const Part*> BySkeleton(const std::vector<Part>& parts, absl::FunctionRef<std::string(const Part&)> of) {
+  std::vector<const Part*> out;
+  if (parts.size() == 1) return {&parts[0]};
+  std::vector<std::pair<std::string, const Part*>> order;
+  for (const Part& part : parts) order.emplace_back(of(part), &part);
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [skeleton, part] : order) out.push_back(part);
+  return out;
+}
+
+void VisitPolys(const AtomNode& a, absl::FunctionRef<void(const Poly&)> visit);
+
+void VisitPolys(const std::vector<Atom>& atoms, absl::FunctionRef<void(const Poly&)> visit) {
+  std::vector<const AtomNode*> order;
+  for (const Atom& a : atoms) order.push_back(a.get());
+  std::stable_sort(order.begin(), order.end(),
+                   [](const AtomNode* a, const AtomNode* b) { return a->skeleton < b->skeleton; });
+  for (const AtomNode* a : order) VisitPolys(*a, visit);
+}
+
+void VisitPolys(const NormalForm& n, absl::FunctionRef<void(const Poly&)> visit) {
+  for (const Term* t : BySkeleton<Term>(n, [](const Term& t) { return SkeletonOf(t); })) VisitPolys(t->atoms, visit);
+}
+
+// As WalkPolys (term.h).
+void VisitPolys(const AtomNode& a, absl::FunctionRef<void(const Poly&)> visit) {
+  switch (a.kind) {
+    case AtomNode::Kind::kRead:
+      for (const Poly& p : a.at) visit(p);
+      return;
+    case AtomNode::Kind::kInt: visit(a.value); return;
+    case AtomNode::Kind::kFn:
+      for (const NormalForm& n : a.args) VisitPolys(n, visit);
+      return;
+    case AtomNode::Kind::kBinder: break;
+  }
+  for (const Family* b : BySkeleton<Family>(a.families, [](const Family& b) { return SkeletonOf(b.body); })) {
+    VisitPolys(b->body, visit);
+  }
 }
 
 // Names for bound variables that do not depend on how they are numbered: by first occurrence in the atoms, and within
 // one polynomial by the coefficients they carry.
 Variables::Names CanonicalNames(const Variables& ctx, const std::vector<Var>& bound, const std::vector<Atom>& atoms,
                                 const Variables::Names& outer) {
-  if (bound.empty()) return outer;
-  Variables::Names masked = outer;
-  for (Var v : bound) masked[v] = "*";
   std::vector<Var> order;
-  for (const Atom& a : SortedByHead(atoms)) {
-    std::vector<Poly> polys;
-    WalkPolys(a, &polys);
-    for (const Poly& p : polys) {
-      std::vector<std::pair<std::string, Var>> found;
-      for (Var v : ctx.BaseVars(p)) {
-        if (!Has(bound, v)) continue;
-        if (Has(order, v)) continue;
-        std::vector<Poly::Item> with;
-        for (const Poly::Item& item : p.items()) {
-          if (ctx.Mentions(Poly::Of(item.vars, 1), {v})) with.push_back(item);
-        }
-        found.emplace_back(ctx.Print(Poly::FromItems(with), masked), v);
-      }
-      std::sort(found.begin(), found.end());
-      for (const auto& [text, v] : found) order.push_back(v);
+  VisitPolys(atoms, [&](const Poly& p) {
+    if (order.size() == bound.size()) return;
+    std::vector<Var> fresh;
+    for (Var v : ctx.BaseVars(p)) {
+      if (Has(bound, v) && !Has(order, v)) fresh.push_back(v);
     }
-  }
+    if (fresh.size() == 1) order.push_back(fresh[0]);
+    if (fresh.size() <= 1) return;
+    Variables::Names masked = outer;
+    for (Var v : bound) masked[v] = "*";
+    std::vector<std::pair<std::string, Var>> found;
+    for (Var v : fresh) {
+      std::vector<Poly::Item> with;
+      for (const Poly::Item& item : p.items()) {
+        if (ctx.Mentions(Poly::Of(item.vars, 1), {v})) with.push_back(item);
+      }
+      found.emplace_back(ctx.Print(Poly::FromItems(with), masked), v);
+    }
+    std::sort(found.begin(), found.end());
+    for (const auto& [text, v] : found) order.push_back(v);
+  });
   for (Var v : bound) {
     if (!Has(order, v)) order.push_back(v);
   }
   Variables::Names names = outer;
   for (Var v : order) names[v] = "$" + std::to_string(names.size());
   return names;
-}
-
-std::string JoinSorted(std::vector<std::string> parts, const char* separator) {
-  std::sort(parts.begin(), parts.end());
-  std::string out;
-  for (const std::string& part : parts) out += (out.empty() ? "" : separator) + part;
-  return out;
-}
-
-std::vector<Term> SortedTerms(const NormalForm& n) {
-  std::vector<std::pair<std::string, const Term*>> order;
-  for (const Term& t : n) order.emplace_back(SkeletonOf(t), &t);
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<Term> out;
-  for (const auto& entry : order) out.push_back(*entry.second);
-  return out;
 }
 
 class ElementAsIndex final : public IndexElement {
@@ -241,7 +275,9 @@ std::string AtomKey(const Variables& ctx, const Atom& a, const Variables::Names&
 }
 
 std::string TermKey(const Variables& ctx, const Term& t, const Variables::Names& outer) {
-  Variables::Names names = CanonicalNames(ctx, t.bound, t.atoms, outer);
+  const bool binds = !t.bound.empty();
+  const Variables::Names own = binds ? CanonicalNames(ctx, t.bound, t.atoms, outer) : Variables::Names();
+  const Variables::Names& names = binds ? own : outer;
   std::vector<std::string> parts;
   for (const Atom& a : t.atoms) parts.push_back(AtomKey(ctx, a, names));
   return "S" + std::to_string(t.bound.size()) + "[" + ctx.Print(t.guard, names) + "]" +
@@ -249,7 +285,8 @@ std::string TermKey(const Variables& ctx, const Term& t, const Variables::Names&
 }
 
 std::string FamilyKey(const Variables& ctx, const Family& b, const Variables::Names& outer) {
-  Variables::Names names = CanonicalNames(ctx, b.bound, AtomsOf(b.body), outer);
+  if (b.bound.empty()) return "0[" + ctx.Print(b.guard, outer) + "]" + NormalFormKey(ctx, b.body, outer);
+  const Variables::Names names = CanonicalNames(ctx, b.bound, AtomsOf(b.body), outer);
   return std::to_string(b.bound.size()) + "[" + ctx.Print(b.guard, names) + "]" + NormalFormKey(ctx, b.body, names);
 }
 
@@ -262,24 +299,11 @@ std::string NormalFormKey(const Variables& ctx, const NormalForm& n, const Varia
 // ---------------------------------------------------------------- polynomials inside
 
 void WalkPolys(const NormalForm& n, std::vector<Poly>* out) {
-  for (const Term& t : SortedTerms(n)) {
-    for (const Atom& a : SortedByHead(t.atoms)) WalkPolys(a, out);
-  }
+  VisitPolys(n, [out](const Poly& p) { out->push_back(p); });
 }
 
 void WalkPolys(const Atom& a, std::vector<Poly>* out) {
-  switch (a->kind) {
-    case AtomNode::Kind::kRead: out->insert(out->end(), a->at.begin(), a->at.end()); return;
-    case AtomNode::Kind::kInt: out->push_back(a->value); return;
-    case AtomNode::Kind::kFn:
-      for (const NormalForm& n : a->args) WalkPolys(n, out);
-      return;
-    case AtomNode::Kind::kBinder: break;
-  }
-  std::vector<std::pair<std::string, const Family*>> order;
-  for (const Family& b : a->families) order.emplace_back(SkeletonOf(b.body), &b);
-  std::stable_sort(order.begin(), order.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
-  for (const auto& entry : order) WalkPolys(entry.second->body, out);
+  VisitPolys(*a, [out](const Poly& p) { out->push_back(p); });
 }
 
 void AllPolys(const NormalForm& n, std::vector<Poly>* out) {

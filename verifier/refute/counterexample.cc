@@ -299,6 +299,13 @@ std::optional<Counterexample> CounterexampleSearch::Run(int trials, double work_
   return best;
 }
 
+std::optional<Counterexample> CounterexampleSearch::RunAt(const std::vector<std::vector<int64_t>>& assignments) {
+  for (const std::vector<int64_t>& values : assignments) {
+    if (std::optional<Counterexample> found = CheckAt(values)) return found;
+  }
+  return std::nullopt;
+}
+
 }  // namespace rewright::verifier
 
 namespace rewright {

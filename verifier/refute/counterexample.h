@@ -29,6 +29,8 @@ class CounterexampleSearch {
   // Compares the sides at up to `trials` further assignments; stops after `work_limit_s` seconds (work.h). Keeps
   // the smallest counterexample.
   std::optional<Counterexample> Run(int trials, double work_limit_s);
+  // Compares the sides at these assignments, up to the first counterexample.
+  std::optional<Counterexample> RunAt(const std::vector<std::vector<int64_t>>& assignments);
 
   // Assignments of the symbols that satisfy the instance's conditions and the left side's requirements.
   const std::vector<std::vector<int64_t>>& assignments() const { return assignments_; }

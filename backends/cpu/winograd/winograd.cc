@@ -95,40 +95,73 @@ WinogradProblem ProblemOf(const WinogradTransforms& transforms, const ConvProble
   return problem;
 }
 
-// weights[o, c, r, s] at the points, each point packed for the product.
+// Goes through weights[outputs, channels, rows, columns] in vectors of outputs, at each channel, and through the places
+// at which they lie at the first point, packed as products read them (PackMatmulWeights). `transform` gets the first
+// weight of a vector, the number of its outputs, and the place; the next point is `plane` floats behind it. Behind the
+// last output or channel the number is 0: zeros have to stand there.
+template <typename Transform>
+void ForEachWeightVector(const float* weights, int64_t outputs, int64_t channels, const WinogradProblem& problem,
+                         int threads, float* packed, const Transform& transform) {
+  const int64_t taps = int64_t{problem.transforms->kernel_rows} * problem.transforms->kernel_columns;
+  const int64_t lanes = Simd().lanes, depth = problem.image.channels, columns = Simd().gemm_columns;
+  const int64_t vectors = AlignUp(problem.image.outputs, columns) / lanes;
+  ForEach(vectors, threads, [&](int64_t vector) {
+    const int64_t output = vector * lanes;
+    const int64_t count = std::clamp<int64_t>(outputs - output, 0, lanes);
+    float* const to = packed + output / columns * columns * depth + output % columns;
+    for (int64_t c = 0; c < depth; ++c) {
+      const bool any = c < channels && count > 0;
+      transform(any ? weights + (output * channels + c) * taps : weights, any ? count : 0, to + c * columns);
+    }
+  });
+}
+
+// The matrix that takes the taps along one axis to the points, [points][taps].
+std::vector<double> KernelMatrix(int outputs, int taps) {
+  const WinogradFactors factors = FactorsOf(outputs, taps);
+  std::vector<double> matrix(static_cast<size_t>((outputs + taps - 1) * taps), 1.0);
+  if (factors.kernel == nullptr) return matrix;
+  for (size_t k = 0; k < matrix.size(); ++k) matrix[k] = factors.kernel[k].value();
+  return matrix;
+}
+
+// Brings weights that are known before the run to the points, in double precision.
 void PackWeightsAtPoints(const float* weights, int64_t outputs, int64_t channels, const WinogradProblem& problem,
-                         char* packed) {
+                         int threads, float* packed) {
+  constexpr int kMostLanes = 16, kMostTaps = 9;  // taps along one axis
   const WinogradTransforms& t = *problem.transforms;
-  const WinogradFactors rows = FactorsOf(t.rows, t.kernel_rows), columns = FactorsOf(t.columns, t.kernel_columns);
-  const int ah = t.rows + t.kernel_rows - 1, aw = t.columns + t.kernel_columns - 1;
-  const int64_t plane = problem.image.channels * problem.image.outputs;
-  std::vector<float> points(static_cast<size_t>(problem.points * plane), 0.0f);
-  const auto entry = [](const WinogradFactors& f, int r, int i, int k) {
-    return f.kernel == nullptr ? 1.0 : f.kernel[i * r + k].value();
-  };
-  for (int64_t o = 0; o < outputs; ++o) {
-    for (int64_t c = 0; c < channels; ++c) {
-      const float* const g = weights + (o * channels + c) * t.kernel_rows * t.kernel_columns;
-      for (int i = 0; i < ah; ++i) {
-        double half[16];
-        for (int s = 0; s < t.kernel_columns; ++s) {
-          half[s] = 0;
-          for (int r = 0; r < t.kernel_rows; ++r) {
-            half[s] += entry(rows, t.kernel_rows, i, r) * static_cast<double>(g[r * t.kernel_columns + s]);
-          }
-        }
-        for (int j = 0; j < aw; ++j) {
-          double sum = 0;
-          for (int s = 0; s < t.kernel_columns; ++s) sum += entry(columns, t.kernel_columns, j, s) * half[s];
-          points[(i * aw + j) * plane + c * problem.image.outputs + o] = static_cast<float>(sum);
-        }
+  const std::vector<double> rows = KernelMatrix(t.rows, t.kernel_rows);
+  const std::vector<double> columns = KernelMatrix(t.columns, t.kernel_columns);
+  const int down = t.rows + t.kernel_rows - 1, right = t.columns + t.kernel_columns - 1;
+  const int64_t stride = channels * t.kernel_rows * t.kernel_columns, lanes = Simd().lanes;
+  const int64_t plane = static_cast<int64_t>(problem.packed_bytes() / sizeof(float));
+  const auto transform = [&](const float* from, int64_t count, float* to) {
+    double taps[kMostTaps][kMostTaps][kMostLanes], half[kMostTaps][kMostLanes];
+    for (int r = 0; r < t.kernel_rows; ++r) {
+      for (int s = 0; s < t.kernel_columns; ++s, ++from) {
+        std::fill_n(taps[r][s], kMostLanes, 0.0);
+        for (int64_t lane = 0; lane < count; ++lane) taps[r][s][lane] = static_cast<double>(from[lane * stride]);
       }
     }
-  }
-  for (int64_t p = 0; p < problem.points; ++p) {
-    PackMatmulWeights(points.data() + p * plane, problem.image.channels, problem.image.outputs, problem.image.outputs,
-                      1, reinterpret_cast<float*>(packed + static_cast<size_t>(p) * problem.packed_bytes()));
-  }
+    for (int i = 0; i < down; ++i) {
+      for (int s = 0; s < t.kernel_columns; ++s) {
+        std::fill_n(half[s], kMostLanes, 0.0);
+        for (int r = 0; r < t.kernel_rows; ++r) {
+          const double factor = rows[static_cast<size_t>(i * t.kernel_rows + r)];
+          for (int lane = 0; lane < kMostLanes; ++lane) half[s][lane] += factor * taps[r][s][lane];
+        }
+      }
+      for (int j = 0; j < right; ++j, to += plane) {
+        double sum[kMostLanes] = {};
+        for (int s = 0; s < t.kernel_columns; ++s) {
+          const double factor = columns[static_cast<size_t>(j * t.kernel_columns + s)];
+          for (int lane = 0; lane < kMostLanes; ++lane) sum[lane] += factor * half[s][lane];
+        }
+        for (int64_t lane = 0; lane < lanes; ++lane) to[lane] = static_cast<float>(sum[lane]);
+      }
+    }
+  };
+  ForEachWeightVector(weights, outputs, channels, problem, threads, packed, transform);
 }
 
 // Buffers: src, [the weights at the points], [bias], [scale], [shift], [residual], the weights as they are, dst,
@@ -219,23 +252,15 @@ class WinogradKernel : public Kernel {
     ForEach(rows, threads_, [&](int64_t i) { Activate(problem_.post_ops.activations, first, dst + i * row, row); });
   }
 
-  // Transforms weights[outputs, channels, rows, columns] to the points, as products read them (PackMatmulWeights).
-  // Places behind the last output or channel are zero.
+  // Brings weights that change to the points.
   void Pack(const float* weights, float* packed) const {
     const WinogradTransforms& transforms = *problem_.transforms;
     const int64_t taps = int64_t{transforms.kernel_rows} * transforms.kernel_columns;
-    const int64_t lanes = Simd().lanes, depth = problem_.image.channels, columns = Simd().gemm_columns;
     const int64_t plane = static_cast<int64_t>(problem_.packed_bytes() / sizeof(float));
-    const int64_t vectors = AlignUp(problem_.image.outputs, columns) / lanes;
-    ForEach(vectors, threads_, [&](int64_t vector) {
-      const int64_t output = vector * lanes;
-      const int64_t count = std::clamp<int64_t>(outputs_ - output, 0, lanes);
-      float* const to = packed + output / columns * columns * depth + output % columns;
-      for (int64_t c = 0; c < depth; ++c) {
-        const float* const from = c < channels_ && count > 0 ? weights + (output * channels_ + c) * taps : weights;
-        transforms.kernel(from, channels_ * taps, c < channels_ ? count : 0, to + c * columns, plane);
-      }
-    });
+    ForEachWeightVector(weights, outputs_, channels_, problem_, threads_, packed,
+                        [&](const float* from, int64_t count, float* to) {
+                          transforms.kernel(from, channels_ * taps, count, to, plane);
+                        });
   }
 
   // Units that a thread takes at a time: few enough that one that gets less of its processor leaves its share to
@@ -483,7 +508,7 @@ absl::StatusOr<bool> PlanWinograd(Lowering& lowering, const FusedGroup& group) {
     const size_t bytes = problem.weights_bytes();
     ASSIGN_OR_RETURN(std::shared_ptr<void> packed, AllocatePacked(bytes, plain.type()));
     PackWeightsAtPoints(static_cast<const float*>(plain.data()), conv.weights[0], conv.weights[1], problem,
-                        static_cast<char*>(packed.get()));
+                        lowering.threads(), static_cast<float*>(packed.get()));
     buffers.push_back(Lowering::Read(lowering.AddConstant(std::move(packed), bytes)));
   }
   RETURN_IF_ERROR(ReadEpilogue(lowering, group, conv.dst[1], problem.image.outputs, direct.dst, &buffers));

@@ -48,6 +48,20 @@ Found Search(const std::string& text) {
 
 const auto kNothing = [](Counterexample&) {};
 
+TEST(CounterexampleSearch, RunsAtGivenAssignments) {
+  const auto rules =
+      ParseRules("rule r reshape(x[m, n], shape=[n * m]) => reshape(transpose(x, perm=[1, 0]), shape=[n * m])", "f");
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  const auto compiled = CompileRule(rules->front(), RuleUse::kProof);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const std::vector<RuleInstance> instances = *Instances(**compiled);
+  ASSERT_FALSE(instances.empty());
+  verifier::CounterexampleSearch search(instances[0], 1);
+  EXPECT_FALSE(search.RunAt({}));
+  EXPECT_FALSE(search.RunAt({{1, 4}, {4, 1}})) << "rows alone are the same after a transposition";
+  EXPECT_TRUE(search.RunAt({{1, 4}, {3, 4}}));
+}
+
 TEST(ConfirmCounterexample, Elements) {
   const Found found = Search("rule r sub(x[n], y[n]) => sub(y, x)");
   ASSERT_EQ(found.counterexample.obligation, Obligation::kElements);
