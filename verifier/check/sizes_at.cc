@@ -22,8 +22,7 @@ std::optional<Index> SizesAt::Of(Var v) {
       if (v < static_cast<Var>(own_symbols_)) return Variable(v, info.name);
       return info.defined ? of_two(info.defined->first, info.defined->second, quotient) : std::nullopt;
     case VarInfo::Kind::kDiv: return of_two(info.a, info.b, quotient);
-    case VarInfo::Kind::kMin:
-      return of_two(info.a, info.b, [](const Index& a, const Index& b) { return Min(a, b); });
+    case VarInfo::Kind::kMin: return of_two(info.a, info.b, [](const Index& a, const Index& b) { return Min(a, b); });
     case VarInfo::Kind::kValue: return std::nullopt;
     case VarInfo::Kind::kLocal: break;
   }

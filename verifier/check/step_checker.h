@@ -131,9 +131,7 @@ class StepChecker : public verifier::ProofObserver {
     int computed = 0, wrong = 0;
     std::string where;
 
-    Finding Judged() const {
-      return wrong > 0 ? Finding::kWrong : computed == 0 ? Finding::kOpen : Finding::kValue;
-    }
+    Finding Judged() const { return wrong > 0 ? Finding::kWrong : computed == 0 ? Finding::kOpen : Finding::kValue; }
   };
   // At sizes number k and these values of variables, and others that are drawn. False: sizes at which it is too much.
   bool ComposedAt(const Variables& ctx, SymbolicValue value, const std::vector<Poly>& at, const NormalForm& form,

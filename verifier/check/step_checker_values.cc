@@ -9,7 +9,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/ir/rewrite.h"
 #include "verifier/check/step_checker.h"
 #include "verifier/check/step_values.h"
 #include "verifier/refute/counterexample.h"
@@ -68,7 +67,8 @@ bool StepChecker::AddSizes(const std::vector<int64_t>& sizes) {
 
 void StepChecker::AtFurtherSizes(SizesAt& search, const Tally& tally,
                                  absl::FunctionRef<bool(size_t, const verifier::Assignment&)> compute) {
-  constexpr int kWidths[] = {2, 2, 2, 3, 3, 4, 5, 6, 8, 12, 16, 24};
+  // Small and large ones take turns: some steps are too much work at large sizes, others have none that are small.
+  constexpr int kWidths[] = {4, 2, 8, 3, 12, 2, 6, 3, 16, 2, 5, 24};
   constexpr size_t kMostAdded = 12;
   for (int width : kWidths) {
     if (tally.computed >= kPoints) return;
@@ -136,7 +136,7 @@ void StepChecker::Equal(const Variables& ctx, verifier::Law law, const Guard& al
     too_much[k] = !EqualAt(ctx, sides, point, sizes_.empty() ? nullptr : &sizes_[k], {}, &tally);
   }
   if (tally.computed == 0 && instance_ != nullptr) {
-    SizesAt search(ctx, *instance_);
+    SizesAt search(ctx, WithoutEmptyValues(*instance_));
     for (const Guard& g : ctx.assumptions) search.Require(g);
     search.Require(also);
     int point = 0;
@@ -237,14 +237,10 @@ void StepChecker::Composed(const Variables& ctx, int node, int output, const std
     too_much[k] = too_much[k] || !ComposedAt(ctx, value, at, form, k, {}, &tally);
   }
   if (tally.computed == 0) {
-    SizesAt search(ctx, *instance_);
+    SizesAt search(ctx, WithoutEmptyValues(*instance_));
     const SymbolicNode& n = instance_->nodes[static_cast<size_t>(node)];
-    for (size_t axis = 0; axis < at.size(); ++axis) {
-      const ExprPtr& size = n.meaning == nullptr
-                                ? n.shapes[static_cast<size_t>(output)][axis]
-                                : Substitute(n.meaning->outputs[static_cast<size_t>(output)].shape[axis], n.indices, {});
-      search.RequireInside(at[axis], size);
-    }
+    const std::vector<ExprPtr>& shape = n.shapes[static_cast<size_t>(output)];
+    for (size_t axis = 0; axis < at.size(); ++axis) search.RequireInside(at[axis], shape[axis]);
     AtFurtherSizes(search, tally, [&](size_t k, const verifier::Assignment& given) {
       return ComposedAt(ctx, value, at, form, k, given, &tally);
     });

@@ -100,7 +100,9 @@ TEST(CounterexampleSearch, FindsSizesThatManyConditionsTie) {
       "  when ?e[?i] == ?c[?i] and replace(?b, [?i], ?c[?i]) == ?c and replace(?e, [?i], ?d[?i]) == ?d\n",
       "f");
   ASSERT_TRUE(rules.ok()) << rules.status();
-  for (RuleInstance instance : *Instances(**CompileRule(rules->front()))) {
+  const auto instances = Instances(**CompileRule(rules->front()));
+  ASSERT_TRUE(instances.ok()) << instances.status();
+  for (RuleInstance instance : *instances) {
     for (const SymbolicNode& node : instance.nodes) {
       for (const ExprPtr& size : node.shapes[0]) instance.conditions.push_back((Index(size) > 0).node());
     }
