@@ -25,6 +25,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "verifier/check/query_solver.h"
+#include "verifier/check/sizes_at.h"
 #include "verifier/check/step_queries.h"
 #include "verifier/normal_form/proof_observer.h"
 #include "verifier/refute/concrete.h"
@@ -125,6 +126,32 @@ class StepChecker : public verifier::ProofObserver {
   static double ReadAt(const RuleInstance& instance, verifier::ConcreteInstance& concrete,
                        const verifier::AtomNode& read, const std::vector<int64_t>& position);
   static std::vector<std::string> FactsOf(const Variables& ctx, verifier::StepQueryBuilder& claim);
+  // Points at which both sides of a step were computed.
+  struct Tally {
+    int computed = 0, wrong = 0;
+    std::string where;
+
+    Finding Judged() const { return wrong > 0 ? Finding::kWrong : computed == 0 ? Finding::kOpen : Finding::kValue; }
+  };
+  // At sizes number k and these values of variables, and others that are drawn. False: sizes at which it is too much.
+  bool ComposedAt(const Variables& ctx, SymbolicValue value, const std::vector<Poly>& at, const NormalForm& form,
+                  size_t k, const verifier::Assignment& given, Tally* tally);
+  // Both sides of an equality.
+  struct Sides {
+    const Guard& also;
+    const NormalForm &before, &after;
+    std::vector<Var> free;
+    bool wraps = false;  // of integers that wrap around
+  };
+  // `sizes`: null where no instance is known. `point`: which elements are drawn.
+  bool EqualAt(const Variables& ctx, const Sides& sides, int point, const std::vector<int64_t>* sizes,
+               const verifier::Assignment& given, Tally* tally);
+  // False: at these there is nothing to compute.
+  bool AddSizes(const std::vector<int64_t>& sizes);
+  // Where nothing was computed at any sizes: at others, that are drawn for what the step is about. `compute` is called
+  // with their number and values of variables.
+  void AtFurtherSizes(SizesAt& search, const Tally& tally,
+                      absl::FunctionRef<bool(size_t, const verifier::Assignment&)> compute);
 
   std::mt19937_64 rng_;
   CheckedSteps report_;
@@ -139,6 +166,7 @@ class StepChecker : public verifier::ProofObserver {
   std::vector<std::unique_ptr<verifier::ConcreteInstance>> concrete_;
   std::vector<std::vector<int64_t>> sizes_;  // of each
   size_t with_elements_ = 0;                 // number of size assignments, the first ones, without empty values
+  size_t first_added_ = 0;                   // size assignments from here on were drawn for a step
   bool fractions_ = false;                   // of the leaves of each
 };
 

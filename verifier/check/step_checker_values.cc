@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -23,6 +24,7 @@ namespace {
 constexpr int kPoints = 10;               // at which elements are computed
 constexpr int kMostTried = 32 * kPoints;  // elements need not exist everywhere
 constexpr int kMostSizes = 6;
+constexpr int kPointsOfSizes = 4;  // at sizes that are drawn for one step
 
 // The instance where there is something to compute everywhere.
 RuleInstance WithoutEmptyValues(RuleInstance instance) {
@@ -47,15 +49,40 @@ void StepChecker::Begin(const RuleInstance& instance, const std::vector<std::vec
   all.insert(all.end(), assignments.begin(), assignments.end());
   fractions_ = verifier::RoundsToIntegers(instance);
   for (size_t i = 0; i < all.size() && concrete_.size() < static_cast<size_t>(kMostSizes); ++i) {
-    const std::vector<int64_t>& sizes = all[i];
-    auto concrete = std::make_unique<verifier::ConcreteInstance>(instance, sizes, fractions_, &rng_);
-    if (!concrete->usable()) continue;
-    if (const std::string wrong = concrete->Wrong(); !wrong.empty()) {
-      report_.refused.push_back(absl::StrCat("sizes ", absl::StrJoin(sizes, ", "), ": ", wrong));
+    if (AddSizes(all[i]) && i < drawn) with_elements_ = sizes_.size();
+  }
+  first_added_ = sizes_.size();
+}
+
+bool StepChecker::AddSizes(const std::vector<int64_t>& sizes) {
+  auto concrete = std::make_unique<verifier::ConcreteInstance>(*instance_, sizes, fractions_, &rng_);
+  if (!concrete->usable()) return false;
+  if (const std::string wrong = concrete->Wrong(); !wrong.empty()) {
+    report_.refused.push_back(absl::StrCat("sizes ", absl::StrJoin(sizes, ", "), ": ", wrong));
+  }
+  concrete_.push_back(std::move(concrete));
+  sizes_.push_back(sizes);
+  return true;
+}
+
+void StepChecker::AtFurtherSizes(SizesAt& search, const Tally& tally,
+                                 absl::FunctionRef<bool(size_t, const verifier::Assignment&)> compute) {
+  // Small and large ones take turns: some steps are too much work at large sizes, others have none that are small.
+  constexpr int kWidths[] = {4, 2, 8, 3, 12, 2, 6, 3, 16, 2, 5, 24};
+  constexpr size_t kMostAdded = 12;
+  for (int width : kWidths) {
+    if (tally.computed >= kPoints) return;
+    const std::optional<SizesAt::Drawn> drawn = search.Draw(width, rng_());
+    if (!drawn || !AddSizes(drawn->sizes)) continue;
+    const int before = tally.computed;
+    for (int point = 0; point < kPoints && tally.computed - before < kPointsOfSizes; ++point) {
+      if (!compute(sizes_.size() - 1, point == 0 ? drawn->locals : verifier::Assignment())) break;
     }
-    concrete_.push_back(std::move(concrete));
-    sizes_.push_back(sizes);
-    if (i < drawn) with_elements_ = sizes_.size();
+    // Later steps use those that are of use.
+    const size_t gone = tally.computed == before ? sizes_.size() - 1 : first_added_;
+    if (tally.computed > before && sizes_.size() <= first_added_ + kMostAdded) continue;
+    concrete_.erase(concrete_.begin() + static_cast<int64_t>(gone));
+    sizes_.erase(sizes_.begin() + static_cast<int64_t>(gone));
   }
 }
 
@@ -96,53 +123,73 @@ void StepChecker::Equal(const Variables& ctx, verifier::Law law, const Guard& al
     ++report_.by_law[law].repeated;
     return;
   }
-  std::vector<Var> free = verifier::FreeVars(ctx, before);
-  for (Var v : verifier::FreeVars(ctx, after)) free.push_back(v);
-  for (Var v : ctx.BaseVars(also)) free.push_back(v);
-  // In other steps large numbers show nothing, and functions such as sigmoid round to the same.
+  Sides sides{also, before, after, verifier::FreeVars(ctx, before), /*wraps=*/false};
+  for (Var v : verifier::FreeVars(ctx, after)) sides.free.push_back(v);
+  for (Var v : ctx.BaseVars(also)) sides.free.push_back(v);
   const std::string both = left + right;
-  const bool wraps = both.find(".i32") != std::string::npos || both.find(".i64") != std::string::npos ||
-                     both.find("wrap_") != std::string::npos;
-  int computed = 0, wrong = 0;
-  std::string where;
-  for (int point = 0; point < kMostTried && computed < kPoints; ++point) {
-    const uint64_t seed = rng_();
-    const bool whole = point % 2 == 1;                                   // integers, so that sums of them are exact
-    const double largest = wraps && point % 4 == 3 ? (1 << 14) - 1 : 4;  // sums of the large ones wrap around
-    ElementValues values(ctx, [&](const AtomNode& read, const std::vector<int64_t>& at) {
-      std::vector<double> position(at.begin(), at.end());
-      double value = verifier::HashedValue(read.name, position, seed);
-      if (read.boolean) return value > 0 ? 1.0 : 0.0;
-      value = whole ? std::round(largest * value) : 2 * value;
-      return read.positive ? std::abs(value) + (whole ? 1 : 0.1) : value;
-    });
-    if (!sizes_.empty()) {
-      const std::vector<int64_t>& sizes = sizes_[rng_() % sizes_.size()];
-      for (size_t s = 0; s < sizes.size(); ++s) values.Set(static_cast<Var>(s), sizes[s]);
-    } else if (!ctx.samples.empty()) {
-      for (const auto& [v, value] : ctx.samples[rng_() % ctx.samples.size()]) values.Set(v, value);
-    }
-    bool usable = true;
-    for (Var v : free) usable = usable && DrawVariable(ctx, v, &values, &rng_);
-    for (const auto* all : {&ctx.facts(), static_cast<const std::vector<Guard>*>(&ctx.assumptions)}) {
-      for (const Guard& g : *all) usable = usable && values.Of(g).value_or(true);
-    }
-    usable = usable && values.Of(also).value_or(false);
-    if (!usable) continue;
-    const std::optional<double> a = values.Of(before), b = values.Of(after);
-    if (!a || !b) continue;
-    ++computed;
-    if (std::abs(*a - *b) > 1e-6 * std::max({1.0, std::abs(*a), std::abs(*b)})) {
-      ++wrong;
-      where = absl::StrCat(*a, " and ", *b, " for the two sides, which are");
-    }
+  for (const char* wrapped : {".i32", ".i64", "wrap_"}) sides.wraps = sides.wraps || absl::StrContains(both, wrapped);
+  Tally tally;
+  std::vector<bool> too_much(std::max<size_t>(sizes_.size(), 1));
+  for (int point = 0; point < kMostTried && tally.computed < kPoints; ++point) {
+    const size_t k = sizes_.empty() ? 0 : rng_() % sizes_.size();
+    if (too_much[k]) continue;
+    too_much[k] = !EqualAt(ctx, sides, point, sizes_.empty() ? nullptr : &sizes_[k], {}, &tally);
   }
-  const Finding finding = computed == 0 ? Finding::kOpen : wrong == 0 ? Finding::kValue : Finding::kWrong;
-  Note(ctx, finding, law, [&] {
-    Subject subject{.note = where, .terms = before};
+  if (tally.computed == 0 && instance_ != nullptr) {
+    SizesAt search(ctx, WithoutEmptyValues(*instance_));
+    for (const Guard& g : ctx.assumptions) search.Require(g);
+    search.Require(also);
+    int point = 0;
+    AtFurtherSizes(search, tally, [&](size_t k, const verifier::Assignment& given) {
+      return EqualAt(ctx, sides, point++, &sizes_[k], given, &tally);
+    });
+  }
+  Note(ctx, tally.Judged(), law, [&] {
+    Subject subject{.note = tally.where, .terms = before};
     subject.terms.insert(subject.terms.end(), after.begin(), after.end());
     return subject;
   });
+}
+
+bool StepChecker::EqualAt(const Variables& ctx, const Sides& sides, int point, const std::vector<int64_t>* sizes,
+                          const verifier::Assignment& given, Tally* tally) {
+  const uint64_t seed = rng_();
+  const bool whole = point % 2 == 1;  // integers, so that sums of them are exact
+  // Sums of the large ones wrap around. In other steps large numbers show nothing, and functions such as sigmoid round
+  // to the same.
+  const double largest = sides.wraps && point % 4 == 3 ? (1 << 14) - 1 : 4;
+  ElementValues values(ctx, [&](const AtomNode& read, const std::vector<int64_t>& at) {
+    std::vector<double> position(at.begin(), at.end());
+    double value = verifier::HashedValue(read.name, position, seed);
+    if (read.boolean) return value > 0 ? 1.0 : 0.0;
+    value = whole ? std::round(largest * value) : 2 * value;
+    return read.positive ? std::abs(value) + (whole ? 1 : 0.1) : value;
+  });
+  if (sizes != nullptr) {
+    for (size_t s = 0; s < sizes->size(); ++s) values.Set(static_cast<Var>(s), (*sizes)[s]);
+  } else if (!ctx.samples.empty()) {
+    for (const auto& [v, value] : ctx.samples[rng_() % ctx.samples.size()]) values.Set(v, value);
+  }
+  for (const auto& [v, value] : given) values.Set(v, value);
+  for (Var v : sides.free) {
+    if (!DrawVariable(ctx, v, &values, &rng_)) return true;
+  }
+  for (const auto* all : {&ctx.facts(), static_cast<const std::vector<Guard>*>(&ctx.assumptions)}) {
+    for (const Guard& g : *all) {
+      if (!values.Of(g).value_or(true)) return true;
+    }
+  }
+  if (!values.Of(sides.also).value_or(false)) return true;
+  const std::optional<double> a = values.Of(sides.before);
+  if (!a) return !values.TooMuch();
+  const std::optional<double> b = values.Of(sides.after);
+  if (!b) return !values.TooMuch();
+  ++tally->computed;
+  if (std::abs(*a - *b) > 1e-6 * std::max({1.0, std::abs(*a), std::abs(*b)})) {
+    ++tally->wrong;
+    tally->where = absl::StrCat(*a, " and ", *b, " for the two sides, which are");
+  }
+  return true;
 }
 
 LeafName::LeafName(const std::string& name) {
@@ -170,8 +217,7 @@ double StepChecker::ReadAt(const RuleInstance& instance, verifier::ConcreteInsta
 
 void StepChecker::Composed(const Variables& ctx, int node, int output, const std::vector<Poly>& at,
                            const NormalForm& form) {
-  int computed = 0, wrong = 0;
-  std::string where;
+  Tally tally;
   // The proof's facts about sizes hold wherever the left side is legal and no value is empty.
   for (size_t k = 0; k < with_elements_; ++k) {
     const std::vector<int64_t>& sizes = sizes_[k];
@@ -179,54 +225,63 @@ void StepChecker::Composed(const Variables& ctx, int node, int output, const std
     for (size_t s = 0; s < sizes.size(); ++s) values.Set(static_cast<Var>(s), sizes[s]);
     for (const Guard& fact : ctx.facts()) {
       if (values.Of(fact).value_or(true)) continue;
-      ++wrong;
-      where = absl::StrCat("sizes ", absl::StrJoin(sizes, ", "), " without the fact ", ctx.Print(fact), " in");
+      ++tally.wrong;
+      tally.where = absl::StrCat("sizes ", absl::StrJoin(sizes, ", "), " without the fact ", ctx.Print(fact), " in");
     }
   }
+  const SymbolicValue value{node, output};
+  std::vector<bool> too_much(concrete_.size());
   const int points = concrete_.empty() ? 0 : kMostTried;
-  for (int point = 0; point < points && computed < kPoints; ++point) {
+  for (int point = 0; point < points && tally.computed < kPoints; ++point) {
     const size_t k = static_cast<size_t>(point) % concrete_.size();
-    verifier::ConcreteInstance& concrete = *concrete_[k];
-    ElementValues values(ctx, [&](const AtomNode& read, const std::vector<int64_t>& position) {
-      return ReadAt(*instance_, concrete, read, position);
-    });
-    for (size_t s = 0; s < sizes_[k].size(); ++s) values.Set(static_cast<Var>(s), sizes_[k][s]);
-    bool usable = true;
-    std::vector<int64_t> position;
-    for (const Poly& p : at) {
-      for (Var v : p.Vars()) usable = usable && DrawVariable(ctx, v, &values, &rng_);
-      const std::optional<int64_t> index = usable ? values.Of(p) : std::nullopt;
-      usable = usable && index;
-      position.push_back(index.value_or(0));
-    }
-    const SymbolicValue value{node, output};
-    if (!usable) continue;
-    bool inside = true;
-    for (size_t axis = 0; axis < position.size(); ++axis) {
-      inside = inside && position[axis] >= 0 && position[axis] < concrete.ShapeOf(value)[axis];
-    }
-    if (!inside) continue;
-    concrete.Clear();
-    const double expected = concrete.Element(value, position);
-    const std::optional<double> found = values.Of(form);
-    if (concrete.undefined()) {  // for example, log of a negative element: redraw
-      concrete_[k] = std::make_unique<verifier::ConcreteInstance>(*instance_, sizes_[k], fractions_, &rng_);
-      continue;
-    }
-    if (!concrete.out_of_bounds() && (!found || !std::isfinite(expected))) continue;
-    ++computed;
-    if (concrete.out_of_bounds()) {
-      ++wrong;
-      where = absl::StrCat("a read beyond an operand at [", absl::StrJoin(position, ", "), "] of");
-      continue;
-    }
-    if (std::abs(*found - expected) > 1e-6 * std::max({1.0, std::abs(*found), std::abs(expected)})) {
-      ++wrong;
-      where = absl::StrCat(*found, " for ", expected, " at [", absl::StrJoin(position, ", "), "] of");
-    }
+    too_much[k] = too_much[k] || !ComposedAt(ctx, value, at, form, k, {}, &tally);
   }
-  const Finding finding = wrong > 0 ? Finding::kWrong : computed == 0 ? Finding::kOpen : Finding::kValue;
-  Note(ctx, finding, verifier::Law::kComposition, [&] { return Subject{.note = where, .terms = form}; });
+  if (tally.computed == 0) {
+    SizesAt search(ctx, WithoutEmptyValues(*instance_));
+    const SymbolicNode& n = instance_->nodes[static_cast<size_t>(node)];
+    const std::vector<ExprPtr>& shape = n.shapes[static_cast<size_t>(output)];
+    for (size_t axis = 0; axis < at.size(); ++axis) search.RequireInside(at[axis], shape[axis]);
+    AtFurtherSizes(search, tally, [&](size_t k, const verifier::Assignment& given) {
+      return ComposedAt(ctx, value, at, form, k, given, &tally);
+    });
+  }
+  Note(ctx, tally.Judged(), verifier::Law::kComposition, [&] { return Subject{.note = tally.where, .terms = form}; });
+}
+
+bool StepChecker::ComposedAt(const Variables& ctx, SymbolicValue value, const std::vector<Poly>& at,
+                             const NormalForm& form, size_t k, const verifier::Assignment& given, Tally* tally) {
+  verifier::ConcreteInstance& concrete = *concrete_[k];
+  ElementValues values(ctx, [&](const AtomNode& read, const std::vector<int64_t>& position) {
+    return ReadAt(*instance_, concrete, read, position);
+  });
+  for (size_t s = 0; s < sizes_[k].size(); ++s) values.Set(static_cast<Var>(s), sizes_[k][s]);
+  for (const auto& [v, number] : given) values.Set(v, number);
+  std::vector<int64_t> position;
+  for (size_t axis = 0; axis < at.size(); ++axis) {
+    for (Var v : at[axis].Vars()) {
+      if (!DrawVariable(ctx, v, &values, &rng_)) return true;
+    }
+    const std::optional<int64_t> index = values.Of(at[axis]);
+    if (!index || *index < 0 || *index >= concrete.ShapeOf(value)[axis]) return true;
+    position.push_back(*index);
+  }
+  concrete.Clear();
+  const double expected = concrete.Element(value, position);
+  const std::optional<double> found = values.Of(form);
+  if (concrete.undefined()) {  // for example, log of a negative element: redraw
+    concrete_[k] = std::make_unique<verifier::ConcreteInstance>(*instance_, sizes_[k], fractions_, &rng_);
+    return true;
+  }
+  if (!concrete.out_of_bounds() && (!found || !std::isfinite(expected))) return found || !values.TooMuch();
+  ++tally->computed;
+  if (concrete.out_of_bounds()) {
+    ++tally->wrong;
+    tally->where = absl::StrCat("a read beyond an operand at [", absl::StrJoin(position, ", "), "] of");
+  } else if (std::abs(*found - expected) > 1e-6 * std::max({1.0, std::abs(*found), std::abs(expected)})) {
+    ++tally->wrong;
+    tally->where = absl::StrCat(*found, " for ", expected, " at [", absl::StrJoin(position, ", "), "] of");
+  }
+  return true;
 }
 
 }  // namespace rewright

@@ -32,7 +32,7 @@ namespace {
 
 constexpr size_t kMostObjects = 1000000;  // of one kind
 constexpr int kMostDepth = 200;
-constexpr int64_t kMostWritten = 200000;  // of an object with all that it mentions, written out
+constexpr int64_t kMostWritten = 2000000;  // of an object with all that it mentions, written out
 constexpr size_t kMostDegree = 64;
 constexpr size_t kMostShown = 120;
 

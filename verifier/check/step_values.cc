@@ -14,7 +14,6 @@
 namespace rewright::verifier {
 namespace {
 
-constexpr int64_t kMostWork = 60000;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 // Integers of a tensor wrap around, here at small numbers: i32 sooner than i64.

@@ -27,8 +27,11 @@ class ElementValues {
   std::optional<int64_t> Of(const Poly& p);
   std::optional<bool> Of(const Guard& g);
   std::optional<double> Of(const NormalForm& n);
+  // True if the last of these was too much work.
+  bool TooMuch() const { return work_ > kMostWork; }
 
  private:
+  static constexpr int64_t kMostWork = 1000000;
   struct CannotEvaluate {};
   int64_t Index(const Poly& p);
   int64_t Index(Var v);

@@ -40,7 +40,7 @@ bool Attempt::ProveLegality(Legality* legal, std::string* reason) {
   if (legal->proved) return true;
   if (!WellFormed(reason) || !EqualTypes(reason) || !ReadsInBounds(reason)) return false;
   const ProofSession& session = *ctx_.session;
-  *legal = {true, session.steps.size(), session.smtlib.size(), session.nonlinear};
+  *legal = {true, session.steps.size(), session.smtlib.size()};
   return true;
 }
 

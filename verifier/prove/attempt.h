@@ -25,7 +25,6 @@ struct Legality {
   bool proved = false;
   size_t steps = 0;
   size_t queries = 0;
-  bool nonlinear = false;
 };
 
 // Not thread-safe. Throws GiveUp where a limit is reached.

@@ -31,6 +31,8 @@ const char* VerdictName(Verdict verdict) {
 namespace verifier {
 namespace {
 
+constexpr int kMoreTrials = 400;  // assignments tried after a proof that failed
+
 // Skips strategies whose switches cannot matter, judging by what earlier attempts met.
 class Differences {
  public:
@@ -110,7 +112,6 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
     // Keeps the records of the first three obligations.
     session->steps.resize(legal.steps);
     session->smtlib.resize(legal.queries);
-    session->nonlinear = legal.nonlinear;
     std::string reason;
     bool finished = false;
     try {
@@ -200,7 +201,7 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
     result.vacuous = searched && verifier::IsVacuous(instance, options, &session);
     const auto& assignments = options.assignments != nullptr ? *options.assignments : search.assignments();
     verifier::TryStrategies(instance, options, &session, assignments, &result);
-    if (result.verdict == Verdict::kUnknown) refute(options.more_trials, options.work_limit_s, /*large_sizes=*/true);
+    if (result.verdict == Verdict::kUnknown) refute(verifier::kMoreTrials, options.work_limit_s, /*large_sizes=*/true);
   }
   if (result.verdict == Verdict::kUnknown && !unconfirmed.empty()) {
     absl::StrAppend(&result.reason, "; ", unconfirmed);

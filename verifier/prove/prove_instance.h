@@ -36,7 +36,6 @@ struct ProofOptions {
   uint64_t seed = 1;        // of the search for a counterexample
   bool search_counterexample = true;
   int trials = 32;           // small assignments tried before the proof
-  int more_trials = 400;     // and after a proof that failed
   bool keep_smtlib = false;  // and all steps
   // Shared by the proofs of one rule's instances (solver.h); without, each proof has its own.
   verifier::QueryCache* memory = nullptr;
@@ -59,7 +58,6 @@ struct ProofResult {
   int trials = 0;   // assignments at which the sides were compared
   // The proof used a law of the reals that fails for infinities (exp of a difference, reciprocal of a product).
   bool used_finite_only_step = false;
-  bool used_nonlinear_arithmetic = false;
   // Sizes, like "n - m >= 1", at which alone the right side's constants have elements and the rule is applied.
   std::vector<std::string> provisos;
   bool used_bounds = false;  // of kProved: sizes and attributes were taken to be below 2^31, as the matcher sees to

@@ -41,7 +41,6 @@ std::vector<Strategy> Strategies() {
 
 void TakeSession(ProofSession* session, ProofResult* result) {
   result->queries = session->queries;
-  result->used_nonlinear_arithmetic = session->nonlinear;
   result->steps = std::move(session->steps);
   result->smtlib = std::move(session->smtlib);
   result->cpu_ms = 1000 * (ThreadCpuSeconds() - session->cpu_start_s);

@@ -123,12 +123,11 @@ void CounterexampleSearch::PlanSearch() {
     if (given >= 0) add(given, value);
   }
   for (size_t symbol = 0; symbol < count; ++symbol) add(static_cast<int>(symbol), nullptr);
+  level_of_.resize(count);
+  for (size_t level = 0; level < levels_.size(); ++level) level_of_[static_cast<size_t>(levels_[level].symbol)] = level;
   for (size_t i = 0; i < left_.size(); ++i) {
     size_t last = 0;
-    for (size_t level = 0; level < levels_.size(); ++level) {
-      const std::vector<int>& symbols = left_[i].symbols;
-      if (std::find(symbols.begin(), symbols.end(), levels_[level].symbol) != symbols.end()) last = level;
-    }
+    for (int symbol : left_[i].symbols) last = std::max(last, level_of_[static_cast<size_t>(symbol)]);
     if (!levels_.empty()) levels_[last].completed.push_back(static_cast<int>(i));
   }
 }
@@ -139,10 +138,19 @@ bool CounterexampleSearch::Holds(const Constraint& c, const std::vector<int64_t>
   return size && *size >= c.min;
 }
 
-bool CounterexampleSearch::Extend(size_t level, int width, std::vector<int64_t>* values, int* budget) {
+void CounterexampleSearch::Blame(const std::vector<int>& symbols, size_t level, std::vector<bool>* blame) const {
+  for (int symbol : symbols) {
+    const size_t other = level_of_[static_cast<size_t>(symbol)];
+    if (other < level) (*blame)[other] = true;
+  }
+}
+
+bool CounterexampleSearch::Extend(size_t level, int width, std::vector<int64_t>* values, int* budget,
+                                  std::vector<bool>* blame) {
   if (level == levels_.size()) return true;
   const Level& here = levels_[level];
   const int64_t min = instance_.symbols[here.symbol].min;
+  if (blame != nullptr && here.forced != nullptr) Blame(FreeVariables(here.forced), level, blame);
   std::vector<int64_t> choices;
   if (here.forced != nullptr) {
     const std::optional<int64_t> value = EvalIndex(here.forced, *values);
@@ -166,17 +174,38 @@ bool CounterexampleSearch::Extend(size_t level, int width, std::vector<int64_t>*
     if (--*budget < 0) return false;
     CountSteps(1);
     (*values)[here.symbol] = choice;
-    bool possible =
-        std::all_of(here.completed.begin(), here.completed.end(), [&](int c) { return Holds(left_[c], *values); });
-    if (possible && Extend(level + 1, width, values, budget)) return true;
+    const auto failed = std::find_if(here.completed.begin(), here.completed.end(),
+                                     [&](int c) { return !Holds(left_[static_cast<size_t>(c)], *values); });
+    if (failed != here.completed.end()) {
+      if (blame != nullptr) Blame(left_[static_cast<size_t>(*failed)].symbols, level, blame);
+      continue;
+    }
+    if (blame == nullptr) {
+      if (Extend(level + 1, width, values, budget, nullptr)) return true;
+      continue;
+    }
+    std::vector<bool> above(levels_.size(), false);
+    if (Extend(level + 1, width, values, budget, &above)) return true;
+    const bool innocent = !above[level];
+    above[level] = false;
+    if (innocent) {  // no other choice here helps
+      *blame = std::move(above);
+      return false;
+    }
+    for (size_t i = 0; i < level; ++i) (*blame)[i] = (*blame)[i] || above[i];
   }
   return false;
 }
 
 bool CounterexampleSearch::FindAssignment(int width, std::vector<int64_t>* values) {
-  values->assign(instance_.symbols.size(), 1);
-  int budget = kSearchBudget;
-  return Extend(0, width, values, &budget);
+  for (const bool jumps : {false, true}) {
+    values->assign(instance_.symbols.size(), 1);
+    int budget = kSearchBudget;
+    std::vector<bool> blame(levels_.size(), false);
+    if (Extend(0, width, values, &budget, jumps ? &blame : nullptr)) return true;
+    if (budget >= 0) return false;  // there is none
+  }
+  return false;
 }
 
 // A literal as it is, not as the double for which the search took it.
@@ -257,20 +286,22 @@ std::optional<Counterexample> CounterexampleSearch::CheckAt(const std::vector<in
 std::vector<std::vector<int64_t>> CounterexampleSearch::Draw(int count) {
   std::vector<std::vector<int64_t>> drawn;
   for (int k = 0; k < count; ++k) {
-    std::vector<int64_t> values;
-    if (FindAssignment(2 + k % 5, &values)) drawn.push_back(std::move(values));
+    if (auto values = DrawWithin(2 + k % 5)) drawn.push_back(*std::move(values));
   }
   return drawn;
+}
+
+std::optional<std::vector<int64_t>> CounterexampleSearch::DrawWithin(int width) {
+  std::vector<int64_t> values;
+  if (!FindAssignment(width, &values)) return std::nullopt;
+  return values;
 }
 
 std::optional<std::vector<int64_t>> CounterexampleSearch::DrawAt(int symbol, int64_t value) {
   constexpr int kTries = 4;
   given_ = {symbol, value};
   std::optional<std::vector<int64_t>> drawn;
-  for (int k = 0; k < kTries && !drawn; ++k) {
-    std::vector<int64_t> values;
-    if (FindAssignment(2 + k, &values)) drawn = std::move(values);
-  }
+  for (int k = 0; k < kTries && !drawn; ++k) drawn = DrawWithin(2 + k);
   given_.reset();
   return drawn;
 }

@@ -37,6 +37,8 @@ class CounterexampleSearch {
   int trials() const { return trials_; }
   // Draws up to `count` such assignments, without comparing anything.
   std::vector<std::vector<int64_t>> Draw(int count);
+  // One such assignment, each symbol among the `width` least values that it may have. Nothing where none is found.
+  std::optional<std::vector<int64_t>> DrawWithin(int width);
   // One such assignment in which the symbol has that value, and others are small where conditions do not tie them to
   // it. Nothing where none is found.
   std::optional<std::vector<int64_t>> DrawAt(int symbol, int64_t value);
@@ -52,7 +54,10 @@ class CounterexampleSearch {
   static void AddConstraints(const RuleInstance& instance, int first, int last, std::vector<Constraint>* out);
   void PlanSearch();
   bool FindAssignment(int width, std::vector<int64_t>* values);
-  bool Extend(size_t level, int width, std::vector<int64_t>* values, int* budget);
+  // With `blame`, which notes the levels that are to blame for a failure, levels that are not are jumped over.
+  bool Extend(size_t level, int width, std::vector<int64_t>* values, int* budget, std::vector<bool>* blame);
+  // Notes the levels of the symbols that come before this level.
+  void Blame(const std::vector<int>& symbols, size_t level, std::vector<bool>* blame) const;
   bool Holds(const Constraint& c, const std::vector<int64_t>& values) const;
   Counterexample::Input InputAt(const ConcreteInstance& concrete, size_t leaf) const;
   std::optional<Counterexample> CheckAt(const std::vector<int64_t>& values);
@@ -68,6 +73,7 @@ class CounterexampleSearch {
     std::vector<int> completed;  // constraints of the left side that can then be checked
   };
   std::vector<Level> levels_;
+  std::vector<size_t> level_of_;  // of each symbol
   std::vector<std::vector<int64_t>> assignments_;
   int trials_ = 0;
   int round_ = 0;

@@ -153,13 +153,10 @@ struct Solver::Impl {
       kept.push_back(goal);
       memory.answers.emplace(std::move(key), QueryCache::Impl::Answer{result, std::move(kept)});
     }
-    if (result == z3::unsat) {
-      session.nonlinear = session.nonlinear || !linear;
-      if (session.certify) {
-        SmtQuery query = text();
-        session.steps.push_back("query " + query.Name() + ": " + query.purpose);
-        session.smtlib.push_back(std::move(query));
-      }
+    if (result == z3::unsat && session.certify) {
+      SmtQuery query = text();
+      session.steps.push_back("query " + query.Name() + ": " + query.purpose);
+      session.smtlib.push_back(std::move(query));
     }
     return result;
   }

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_join.h"
 #include "substitutions/instance/instances.h"
@@ -252,6 +254,38 @@ TEST(StepChecker, SeesSizesAtWhichTheRightSideIsNotLegal) {
 TEST(StepChecker, SeesFactsThatDoNotHold) {
   EXPECT_EQ(RefusedSizes("rule r relu(x[n]) => relu(relu(x))", 1), "");
   EXPECT_THAT(RefusedSizes("rule r relu(x[n]) => relu(relu(x))", 2), ::testing::HasSubstr("without the fact"));
+}
+
+// Steps about positions and sizes that are larger than those at which rules are looked at.
+TEST(StepChecker, ComputesStepsAtSizesThatHaveWhatTheyAreAbout) {
+  const auto rules = ParseRules("rule r relu(x[n]) => relu(relu(x))", "f");
+  const RuleInstance instance = Instances(**CompileRule(rules->front(), RuleUse::kProof))->back();
+  verifier::QueryCache memory;
+  verifier::ProofSession session{.work_limit_s = verifier::kNoLimit, .memory = &memory};
+  Context ctx{&session, {}, 1};
+  verifier::Elements elements(&ctx, instance);
+  const Poly n = elements.Shape(instance.lhs[0])[0];
+  const Var q = ctx.NewRanged("q", Poly(), n);
+  const auto at = [&](int64_t digit) { return std::vector<Poly>{Poly(12) * Poly::Of(q) + Poly(digit)}; };
+  const auto element = [&](int64_t digit) { return elements.Element(instance.lhs[0], at(digit)); };
+  const auto composed = [&](int64_t digit, const NormalForm& form) {
+    StepChecker checker;
+    checker.Begin(instance, {});
+    checker.Composed(ctx, instance.lhs[0].node, 0, at(digit), form);
+    return std::pair(checker.report().by_value, checker.report().refused.size());
+  };
+  EXPECT_EQ(composed(11, element(11)), std::pair(int64_t{1}, size_t{0}));
+  EXPECT_EQ(composed(11, element(10)), std::pair(int64_t{0}, size_t{1}));
+  const auto equal = [&](const NormalForm& before, const NormalForm& after) {
+    StepChecker checker;
+    checker.Begin(instance, {});
+    checker.Equal(ctx, Law::kFunction, Guard::Ge(n - Poly(20)), before, after);
+    return std::pair(checker.report().by_value, checker.report().refused.size());
+  };
+  NormalForm guarded = element(0);
+  for (Term& t : guarded) t.guard = Guard::And(t.guard, Guard::Ge(n - Poly(19)));
+  EXPECT_EQ(equal(element(0), guarded), std::pair(int64_t{1}, size_t{0}));
+  EXPECT_EQ(equal(element(1), guarded), std::pair(int64_t{0}, size_t{1}));
 }
 
 TEST(StepChecker, TakesProofsOfTheShippedRules) {

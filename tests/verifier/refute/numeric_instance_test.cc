@@ -106,5 +106,26 @@ TEST(ConfirmCounterexample, SizesThatTheLeftSideDoesNotAllow) {
               HasSubstr("a condition of the rule fails"));
 }
 
+// Sizes that conditions tie to one another: a choice far back is to blame for most failures.
+TEST(CounterexampleSearch, FindsSizesThatManyConditionsTie) {
+  const auto rules = ParseRules(
+      "rule r concat(slice(x, starts=?b, stops=?e), slice(x, starts=?c, stops=?d), axis=?i)\n"
+      "  => slice(x, starts=?b, stops=?d)\n"
+      "  when ?e[?i] == ?c[?i] and replace(?b, [?i], ?c[?i]) == ?c and replace(?e, [?i], ?d[?i]) == ?d\n",
+      "f");
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  const auto instances = Instances(**CompileRule(rules->front()));
+  ASSERT_TRUE(instances.ok()) << instances.status();
+  for (RuleInstance instance : *instances) {
+    for (const SymbolicNode& node : instance.nodes) {
+      for (const ExprPtr& size : node.shapes[0]) instance.conditions.push_back((Index(size) > 0).node());
+    }
+    verifier::CounterexampleSearch search(instance, 1);
+    for (int width = 2; width <= 6; ++width) {
+      EXPECT_TRUE(search.DrawWithin(width)) << instance.description << ", " << width << " values of each";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rewright
