@@ -27,6 +27,7 @@ from onnx import numpy_helper, shape_inference
 
 MOST_SIZE = 2**31 - 1  # of sizes and integer attributes, as proofs have it
 MOST_SIBLINGS = 16
+MOST_ELEMENTS = 2**28  # of constants that a proof makes
 FLOATING = {"f16", "bf16", "f32", "f64"}
 DTYPES = {"FLOAT": "f32", "DOUBLE": "f64", "FLOAT16": "f16", "BFLOAT16": "bf16", "INT64": "i64", "INT32": "i32",
           "INT16": "i16", "INT8": "i8", "UINT64": "u64", "UINT32": "u32", "UINT16": "u16", "UINT8": "u8",
@@ -129,6 +130,8 @@ def canonical_attributes(op, given, rank):
             value = value + rank if value < 0 else value
         if kind == "axes":
             value = tuple(sorted(v + rank if v < 0 else v for v in value))
+        if kind != "type" and kind != "real" and any(abs(v) > MOST_SIZE for v in np.atleast_1d(value)):
+            refuse(f"{op}: {name}", value, f"at most {MOST_SIZE}")
         result.append((name, value))
     return tuple(result)
 
@@ -184,12 +187,12 @@ def result_types(op, types, attributes):
         return [(dtypes[0], broadcast(op, x[:-2], y[:-2]) + (x[-2], y[-1]))]
     if op == "conv2d":
         w = shapes[1]
-        need(len(x) == 4 and len(w) == 4 and x[1] == a["groups"] * w[1] and w[0] % a["groups"] == 0
-             and dtypes[0] == dtypes[1], op, f"operands {types} in {a['groups']} groups")
+        need(len(x) == 4 and len(w) == 4 and a["groups"] >= 1 and x[1] == a["groups"] * w[1]
+             and w[0] % a["groups"] == 0 and min(a["pads"]) >= 0 and dtypes[0] == dtypes[1], op, f"operands {types} in {a['groups']} groups")
         return [(dtypes[0], (x[0], w[0], *window_sizes(op, x, w[2:], a["strides"], a["pads"], a["dilations"], 0)))]
     if op in ("max_pool2d", "avg_pool2d"):
         dilations = a.get("dilations", (1, 1))
-        need(len(x) == 4 and all(a["pads"][i] < (a["kernel"][i % 2] - 1) * dilations[i % 2] + 1 for i in range(4)), op,
+        need(len(x) == 4 and all(0 <= a["pads"][i] < (a["kernel"][i % 2] - 1) * dilations[i % 2] + 1 for i in range(4)), op,
              f"the padding {a['pads']} of {x} must be smaller than the window")
         return [(dtypes[0], (*x[:2], *window_sizes(op, x, a["kernel"], a["strides"], a["pads"], dilations,
                                                    a["ceil_mode"])))]
@@ -321,7 +324,7 @@ def bounded(op, operands, attributes, dtype):
     values, errors = [v for v, _ in operands], [e for _, e in operands]
     value = moved(op, values, a, a.get("value", 0))
     if value is not None:
-        bounds = moved(op, errors, a)
+        bounds = moved(op, [errors[0], values[1]] if op == "gather" else errors, a)
         return list(zip(value, bounds)) if op == "split" else (value, bounds)
     with np.errstate(all="ignore"):
         if op in ("neg", "abs", "identity", "relu"):
@@ -421,7 +424,7 @@ class Terms:
 
     def constant(self, array, dtype):
         """A leaf with these elements. Equal elements are one leaf."""
-        array = np.ascontiguousarray(array)
+        array = np.asarray(array, order="C")
         ends = array.reshape(-1)[:8].tobytes(), array.reshape(-1)[-8:].tobytes()
         same = self.by_form.setdefault((dtype, array.shape, ends), [])
         for term in same:
@@ -460,6 +463,9 @@ class Terms:
         known = all(self.known[self.find(operand)] is not None for operand in operands)
         term = self._new(key, results[0] if op != "split" else results, None, known)
         self._define(term, op, operands)
+        if known and op in MOVES and op != "split" and math.prod(results[0][1]) <= 4096 and all(
+                self.leaf[self.find(operand)] is not None for operand in operands):
+            self.union(term, self.constant(self.elements(term), results[0][0]))
         return term
 
     def result(self, application, number):
@@ -480,7 +486,7 @@ class Terms:
         key = self._canonical((("onnx", *name), (), tuple(operands)))
         found = self.table.get(key)
         if found is None:
-            known = bool(operands) and all(self.known[self.find(operand)] is not None for operand in operands)
+            known = bool(operands) and name[1] not in RANDOM and all(map(self.is_known, operands))
             found = self._new(key, types, None, known)
             self.nodes[key[0]] = node
         return found
@@ -817,6 +823,21 @@ def read_layer_norm(n):
               epsilon=n.get("epsilon", float(np.float32(1e-5))))]
 
 
+def moments(n, x, axes):
+    mean = n("reduce_mean", [x], axes=axes, keepdims=1)
+    centered = n("sub", [x, mean])
+    return centered, n("reduce_mean", [n("mul", [centered, centered])], axes=axes, keepdims=1)
+
+
+def read_instance_norm(n):
+    x, shape = n.operands[0], n.shape(n.operands[0])
+    scale, bias = (n.reshape(o, [1, shape[1]] + [1] * (len(shape) - 2)) for o in n.operands[1:])
+    centered, variance = moments(n, x, list(range(2, len(shape))))
+    epsilon = n.number(n.get("epsilon", float(np.float32(1e-5))), x)
+    normal = n("div", [centered, n("sqrt", [n("add", [variance, epsilon])])])
+    return [n("add", [n("mul", [normal, scale]), bias])]
+
+
 def read_softmax(n):
     op = {"Softmax": "softmax", "LogSoftmax": "log_softmax"}[n.proto.op_type]
     x = n.operands[0]
@@ -1032,6 +1053,15 @@ def read_constant(n):
     return [n.terms.constant(numpy_helper.to_array(value), dtype_of(value.data_type))]
 
 
+def read_constant_of_shape(n):
+    shape, value = n.ints(0), n.attributes.get("value")
+    value = np.zeros(1, np.float32) if value is None else numpy_helper.to_array(value)
+    if math.prod(shape) > MOST_ELEMENTS:
+        raise Skip
+    dtype = OURS_OF[onnx.helper.np_dtype_to_tensor_dtype(value.dtype)]
+    return [n.terms.number(value.reshape(-1)[0], dtype, tuple(shape))]
+
+
 def read_shape(n):
     n.only("start", "end")
     shape = n.shape(n.operands[0])
@@ -1056,6 +1086,8 @@ def read_gelu(n):
 READERS = {
     "Conv": read_conv, "MaxPool": read_pool, "AveragePool": read_pool, "GlobalAveragePool": read_global_pool,
     "GlobalMaxPool": read_global_pool, "MatMul": read_matmul, "Gemm": read_gemm, "Shape": read_shape,
+    "InstanceNormalization": read_instance_norm,
+    "ConstantOfShape": read_constant_of_shape,
     "BatchNormalization": read_batch_norm, "LayerNormalization": read_layer_norm, "Softmax": read_softmax,
     "LogSoftmax": read_softmax, "ReduceSum": read_reduce, "ReduceMean": read_reduce, "ReduceMax": read_reduce,
     "ReduceMin": read_reduce, "ReduceProd": read_reduce, "Reshape": read_reshape, "Flatten": read_flatten,
@@ -1087,7 +1119,8 @@ class Reader:
         self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
         self.imports = {o.domain: o.version for o in model.opset_import}
         self.tensors = {}
-        self.weights = set()
+        if self.opset < 7:
+            refuse(where, f"opset {self.opset}", "7 or later")
         if model.functions:
             raise Refused(f"{where}: found functions of the file's own, expected operators of ONNX")
         graph = model.graph
@@ -1097,7 +1130,6 @@ class Reader:
         for proto in graph.initializer:
             array = numpy_helper.to_array(proto)
             self.define(proto.name, terms.constant(array, dtype_of(proto.data_type)))
-            self.weights.add(proto.name)
         for info in graph.input:
             kind = (dtype_of(info.type.tensor_type.elem_type), self.shape_of(info))
             if info.name in self.tensors:
@@ -1141,6 +1173,11 @@ class Reader:
             operands.append(self.tensors[name] if name else None)
         reader = READERS.get(proto.op_type) if proto.domain in ("", "ai.onnx") else None
         results = None
+        if reader is not None:
+            known = onnx.defs.get_schema(proto.op_type, self.opset, "").attributes
+            for attribute in proto.attribute:
+                if attribute.name not in known:
+                    refuse(place, f"the attribute {attribute.name}", "one that the operator has")
         if reader is not None:
             try:
                 results = reader(Node(self, proto, operands))
@@ -1258,9 +1295,14 @@ class Law:
                 self.record[key] = value
         if self.at < len(self.tokens):
             self.wrong("the end of the rule")
-        applied = set(operators_of(self.left)) | set(operators_of(self.right))
+        applied = {e[1] if e[0] == "apply" else "a number" for side in (self.left, self.right)
+                   for e in terms_of(side) if e[0] in ("apply", "number", "matrix")}
         self.only_moves = applied <= MOVES
         self.variable_operator = next((op for op in applied if op.startswith("?")), None)
+        self.specs = {}
+        for e in terms_of(self.left):
+            if e[0] == "name" and e[3] is not None:
+                self.specs[e[1]] = e[3]
         self.siblings = len(self.left[1]) == 1 and self.left[1][0][0] == "pick" and self.left[1][0][2] == "all"
 
     def peek(self, ahead=0):
@@ -1423,17 +1465,15 @@ class Law:
         return "name", token
 
 
-def operators_of(side):
+def terms_of(side):
     stack = [term for _, term in side[0]] + list(side[1])
     while stack:
         term = stack.pop()
+        yield term
         if term[0] == "pick":
             stack.append(term[1])
         elif term[0] == "apply":
-            yield term[1]
             stack.extend(term[2])
-        elif term[0] in ("number", "matrix"):
-            yield "a number"
 
 
 def read_laws(paths):
@@ -1467,6 +1507,7 @@ class Step:
         self.sibling = None
         self.dtype = None
         self.lets = {}
+        self.used = set()
         self.applications = []
         limits = self.law.record
         self.most_rank, self.most_perm = int(limits.get("max_rank", 0)), int(limits.get("max_perm_rank", 0))
@@ -1493,12 +1534,15 @@ class Step:
     # ---- expressions
 
     def look_up(self, name, table):
+        """What the proof binds a name to: a list of all siblings' outside of a sibling."""
         if self.law.siblings and name not in table and f"{name}_1" in table:
             if self.sibling is None:
+                self.used.update(f"{name}_{i}" for i in range(1, self.count + 1))
                 return [table[f"{name}_{i}"] for i in range(1, self.count + 1)]
             name = f"{name}_{self.sibling}"
         if name not in table:
             refuse(f"{self.place}: {name}", "nothing", "what it is bound to")
+        self.used.add(name)
         return table[name]
 
     def value(self, e):
@@ -1508,7 +1552,7 @@ class Step:
         if kind == "name":
             if e[1] in ONNX_OF:
                 return e[1]
-            return list(self.packs[e[1]]) if e[1] in self.packs else self.look_up(e[1], self.sizes)
+            return list(self.look_up(e[1], self.packs)) if e[1] in self.packs else self.look_up(e[1], self.sizes)
         if kind == "attribute":
             value = self.look_up(e[1], self.attributes)
             return real(value) if value in ("inf", "-inf", "nan") else value
@@ -1668,6 +1712,8 @@ class Step:
                 refuse(f"{self.place}: perm", f"{len(attributes[name])} axes", f"at most {self.most_perm}")
         if not left:
             return self.terms.apply(op, operands, attributes)
+        if op in BINARY or op in ("where", "matmul"):
+            self.check_stretched(op, parts, operands)
         found = self.terms.lookup(op, operands, attributes)
         if found is None:
             refuse(self.place, f"no {op} of these operands with {attributes}", "the left side of the rule")
@@ -1682,6 +1728,57 @@ class Step:
         self.applications.append(found)
         return found
 
+    def ones(self, e):
+        """The axes, counted from the last, that have size one whatever the bindings are; None if the shape is free.
+
+        A law is about sizes as written: an axis that has size one by chance does not stretch."""
+        while e[0] == "name" and e[1] in self.let_terms:
+            e = self.let_terms[e[1]]
+        if e[0] == "pick":
+            return set()
+        if e[0] == "number":
+            return {"all"} if e[3] is None else self.ones_of(e[3][1])
+        if e[0] == "name":
+            if e[1] not in self.law.specs:
+                return None
+            stretches, dims = self.law.specs[e[1]]
+            return {"all"} if stretches else self.ones_of(dims)
+        _, op, parts, given, _ = e
+        if op in ("reshape", "expand"):
+            return self.ones_of(given[0][1][1]) if given and given[0][1][0] == "list" else set()
+        if op in REDUCTIONS:
+            return {"all"}
+        if op.startswith("?") or op in UNARY | BINARY:
+            each = [self.ones(part) for part in parts]
+            return None if None in each else each[0] if len(each) == 1 else (
+                (each[0] if "all" in each[1] else each[1] if "all" in each[0] else each[0] & each[1]))
+        return None if op == "transpose" else set()
+
+    @staticmethod
+    def ones_of(dims):
+        """Literal ones among the last sizes of a shape; `before` says that leading axes may be missing."""
+        found = {"before"}
+        for at, dim in enumerate(reversed(dims), 1):
+            if isinstance(dim, tuple) and dim[0] == "splice":
+                break
+            if dim == 1:
+                found.add(at)
+        return found
+
+    def check_stretched(self, op, parts, operands):
+        shapes = [self.terms.type[self.terms.find(operand)][1] for operand in operands]
+        shapes = [shape[:-2] for shape in shapes] if op == "matmul" else shapes
+        whole = broadcast(op, *shapes)
+        for part, shape in zip(parts, shapes):
+            ones = self.ones(part)
+            if shape == whole or ones is not None and "all" in ones:
+                continue
+            offset = 2 if op == "matmul" else 0
+            stretched = [at for at in range(1, len(whole) + 1) if at <= len(shape) and shape[-at] != whole[-at]]
+            if ones is None or any(at + offset not in ones for at in stretched):
+                refuse(f"{self.place}: {op}", f"an operand {shape} that is stretched to {whole}",
+                       "a law that says so")
+
     def constant(self, e):
         """A constant of the left side: the next one that the proof gives."""
         if not self.constants:
@@ -1691,7 +1788,8 @@ class Step:
         self.check_shape(term, "a constant", e[3])
         dtype = self.terms.type[self.terms.find(term)][0]
         found, wanted = self.terms.uniform(term), self.value(e[1])
-        if found is None or np.array(wanted).astype(numpy_type(dtype)) != found:
+        literal = not isinstance(e[1], tuple)  # it is the nearest number of the type; a bound value is the element itself
+        if found is None or (np.array(wanted).astype(numpy_type(dtype)) if literal else wanted) != found:
             refuse(f"{self.place}: a constant", found, f"elements that are all {wanted}")
         return term
 
@@ -1705,7 +1803,7 @@ class Step:
         return self.terms.number(self.value(e[1]), dtype or "f32", shape)
 
     def outputs(self, side, left):
-        self.lets = {}
+        self.lets, self.let_terms = {}, dict(side[0])
         for name, term in side[0]:
             self.lets[name] = self.build(term, left)
         results = []
@@ -1739,6 +1837,12 @@ class Step:
         own = {(find(a), find(b)) for a, b in zip(left, right)}
         if not told <= own or {pair for pair in own if pair[0] != pair[1]} - told:
             refuse(f"{self.place}: replaced", "other values", "the outputs of both sides")
+        for name, pack in self.packs.items():  # of a variable whose shape the law leaves open
+            if name.startswith("shape(") and name[6:-1] in self.variables and pack == self.shape(("name", name[6:-1])):
+                self.used.add(name)
+        spare = set().union(self.sizes, self.packs, self.attributes, self.variables) - self.used
+        if spare:
+            refuse(f"{self.place}: {min(spare)}", "a name that the law does not read", "no other names")
         for a, b in zip(left, right):
             self.terms.union(a, b)
 
@@ -1764,7 +1868,7 @@ class Checker:
         head = lines[0] if lines else {}
         if not isinstance(head, dict) or head.get("proof") != 1:
             raise Unreadable(f"{where}:1: found {json.dumps(head)[:40]}, expected the head of a proof, {{\"proof\": 1, ..}}")
-        sizes = head.get("sizes", {})
+        self.sizes = sizes = head.get("sizes", {})
         self.a = Reader(self.original, self.terms, sizes, "the original")
         weights = []
         for number, line in enumerate(lines[1:], 2):
@@ -1802,6 +1906,8 @@ class Checker:
             if line["constant"] not in ONNX_OF:
                 refuse(self.place, line["constant"], "a type")
             kind, shape = numpy_type(line["constant"]), tuple(line["shape"])
+            if math.prod(shape) > MOST_ELEMENTS:
+                refuse(self.place, f"a constant of {math.prod(shape)} elements", f"at most {MOST_ELEMENTS}")
             if "every" in line:
                 return self.terms.number(real(line["every"]) if isinstance(line["every"], str) else line["every"],
                                          line["constant"], shape)
@@ -1845,14 +1951,19 @@ class Checker:
 
     def fold(self, name, term):
         """A weight of the result is a known value: the same elements, or what computing it in its type may give."""
-        if name not in self.b.weights:
-            refuse(self.place, f"the weight {name}", "an initializer of the result")
+        if name not in self.b.tensors:
+            refuse(self.place, f"the weight {name}", "a tensor of the result")
         weight, terms = self.b.tensors[name], self.terms
         if terms.find(weight) == terms.find(term):
             return
         array, dtype = terms.leaf[terms.find(weight)], terms.type[terms.find(weight)][0]
         if not terms.is_known(term) or array is None:
-            refuse(f"{self.place}: {name}", "a value that depends on inputs", "one that is known")
+            refuse(f"{self.place}: {name}", "a value that depends on inputs", "a weight that is known")
+        shape = terms.type[terms.find(term)][1]
+        if array.shape == (math.prod(shape),) != shape:  # a bias that is written as a vector
+            vector = terms.apply("reshape", [term], {"shape": list(array.shape)})
+            terms.union(terms.apply("reshape", [vector], {"shape": list(shape)}), term)
+            term = vector
         if terms.type[terms.find(weight)] != terms.type[terms.find(term)]:
             refuse(f"{self.place}: {name}", terms.type[terms.find(weight)], terms.type[terms.find(term)])
         try:
@@ -1955,7 +2066,8 @@ def main():
     if why is not None:
         print(f"refused   {why}")
         return 1
-    print(f"accepted  {arguments.result} is {arguments.original}: {checker.steps} steps by {len(checker.used)} laws "
+    sizes = "".join(f", at {name} = {size}" for name, size in checker.sizes.items())
+    print(f"accepted  {arguments.result} is {arguments.original}{sizes}: {checker.steps} steps by {len(checker.used)} laws "
           f"(read in {loaded - start:.2f} s, checked in {time.perf_counter() - loaded:.2f} s)")
     return 0
 

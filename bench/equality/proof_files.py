@@ -149,7 +149,8 @@ def exports():
                     part.running_mean.uniform_(-0.5, 0.5)
                     part.running_var.uniform_(0.5, 2)
             torch.onnx.export(module, tuple(torch.randn(shape) for shape in shapes), path, dynamo=dynamo,
-                              **({"external_data": False, "verbose": False} if dynamo else {}))
+                              **({"external_data": False, "verbose": False} if dynamo else
+                                 {"training": torch.onnx.TrainingMode.PRESERVE, "do_constant_folding": False}))
         return write
 
     found = {}

@@ -187,7 +187,7 @@ class ProofWriter {
     Json variables = Json::object(), constants = Json::array(), applications = Json::array();
     for (size_t i = 0; i < match.nodes.size(); ++i) {
       const RuleNode& node = rule.nodes()[i];
-      ASSIGN_OR_RETURN(const int number, NumberOfNode(match.nodes[i]));
+      ASSIGN_OR_RETURN(const int number, node.op == nullptr ? NumberOf(match.nodes[i]) : NumberOfNode(match.nodes[i]));
       if (node.op != nullptr) {
         applications.push_back(number);
       } else if (node.value) {
