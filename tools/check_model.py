@@ -13,9 +13,10 @@ It needs NumPy and the package onnx, shares no code with the optimizer, and asks
 what it trusts. Exit status: 0 accepted, 1 refused, 2 a file or an argument that cannot be read.
 """
 import argparse
+import ast
+import functools
 import json
 import math
-import os
 import pathlib
 import re
 import sys
@@ -1254,215 +1255,128 @@ class Reader:
 # ("name", name, type, shape), ("number", expression, type, shape), ("matrix", rows), and ("pick", term, output) with an
 # output "all". Expressions: numbers, ("name", ..), ("attribute", ..), ("list", ..), ("splice", ..), ("call", name, ..),
 # ("item", list, index), (operator, a, b).
+#
+# Python's own parser reads the text, once its tokens are exchanged: `?a` for Q_a, `x: bool[n]` for x >> bool[n], `[~ n]`
+# for [STRETCH, n], `s..` for s @ ALL, `s.1` for s.out1, `div` for //.
 
 TOKEN = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)|(\??[A-Za-z_]\w*)|(\"[^\"]*\")|"
                    r"(=>|\.\.|==|!=|<=|>=|[-()\[\]{},:~.=+*/<>]))")
 HEAD = re.compile(r"^rule[ \t]+(\S+)[ \t]*$", re.MULTILINE)
-WORDS = {"when", "and", "or", "not", "div", "mod", "in", "let"}
+EXCHANGED = {":": ">>", "~": "STRETCH,", "..": "@ALL", "div": "//", "mod": "%"}
+SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "div", ast.Mod: "mod", ast.Eq: "==",
+         ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.And: "and", ast.Or: "or"}
+
+
+def is_splice(node):
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
+
+
+def expression(node):
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        return ("attribute", node.id[2:]) if node.id.startswith("Q_") else ("name", node.id)
+    if isinstance(node, ast.Attribute):
+        return "attribute", f"{node.value.id[2:]}.{node.attr}"
+    if isinstance(node, ast.List):
+        return "list", [expression(item) for item in node.elts]
+    if isinstance(node, ast.Call):
+        return "call", node.func.id, [expression(item) for item in node.args]
+    if isinstance(node, ast.Subscript):
+        return "item", expression(node.value), expression(node.slice)
+    if is_splice(node):
+        return "splice", expression(node.left)
+    if isinstance(node, ast.UnaryOp):
+        operand = expression(node.operand)
+        return ("not", operand) if isinstance(node.op, ast.Not) else ("-", 0, operand)
+    if isinstance(node, ast.BoolOp):
+        return functools.reduce(lambda a, b: (SIGNS[type(node.op)], a, b), map(expression, node.values))
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        return SIGNS[type(node.ops[0])], expression(node.left), expression(node.comparators[0])
+    return SIGNS[type(node.op)], expression(node.left), expression(node.right)
+
+
+def term(node):
+    if is_splice(node):
+        return "pick", term(node.left), "all"
+    if isinstance(node, ast.Attribute):
+        return "pick", term(node.value), int(node.attr[3:])
+    dtype = shape = None
+    base, kind = (node.left, node.right) if isinstance(node, ast.BinOp) else (node, node)
+    if isinstance(kind, ast.Subscript):
+        items = kind.slice.elts if isinstance(kind.slice, ast.Tuple) else [kind.slice]
+        stretches = bool(items) and isinstance(items[0], ast.Name) and items[0].id == "STRETCH"
+        shape = (stretches, [expression(item) for item in items[stretches:]])
+        base, kind = (kind.value, kind.value) if base is kind else (base, kind.value)
+    if base is not kind:
+        dtype = kind.id.replace("Q_", "?")
+    if isinstance(base, ast.List):
+        return "matrix", expression(base)
+    if isinstance(base, ast.Call) and base.func.id != "scalar":
+        attributes = [(k.arg, expression(k.value)) for k in base.keywords if k.arg != "attrs"]
+        bundle = next((k.value.id[2:] for k in base.keywords if k.arg == "attrs"), None)
+        return "apply", base.func.id.replace("Q_", "?"), [term(operand) for operand in base.args], attributes, bundle
+    if isinstance(base, ast.Name) and not base.id.startswith("Q_"):
+        return "name", base.id, dtype, shape
+    value = expression(base.args[0] if isinstance(base, ast.Call) else base)
+    return "number", -value[2] if isinstance(base, ast.UnaryOp) else value, dtype, shape
+
+
+def parsed(tokens):
+    text = ""
+    for before, token, after in zip(["", *tokens], tokens, [*tokens[1:], ""]):
+        if token == "." and after.isdigit():
+            text += ".out"
+        elif token == "[" and after == "]" and re.match(r"[\w)]", before[-1:]):
+            text += "[()"  # the shape of a scalar
+        else:
+            if token not in ("div", "mod") or re.match(r"[\w)\]]", before[-1:]):  # else the operator div is applied
+                token = "Q_" + token[1:] if token.startswith("?") else EXCHANGED.get(token, token)
+            text += token if before == "." else f" {token}"
+    return ast.parse(text.strip(), mode="eval").body
+
+
+def side_of(tokens):
+    lets = []
+    while tokens and tokens[0] == "let":
+        end = tokens.index("in")
+        lets.append((tokens[1], term(parsed(tokens[3:end]))))
+        tokens = tokens[end + 1:]
+    body = parsed(tokens)
+    return lets, [term(output) for output in (body.elts if isinstance(body, ast.Set) else [body])]
+
+
+def record_of(text):
+    """The record of a proof: `exact max_rank=6 ..`; None if there is none."""
+    head, _, rest = text.strip().partition(" ")
+    return {"class": head, **{key: value.strip('"') for key, value in re.findall(r'(\w+)=("[^"]*"|\S+)', rest)}}
 
 
 class Law:
     def __init__(self, name, text, where):
-        self.name, self.where, self.at = name, where, 0
-        self.tokens = []
-        position, text = 0, text.rstrip()
-        while position < len(text):
-            match = TOKEN.match(text, position)
-            if match is None:
-                if not re.sub(r"#[^\n]*", "", text[position:]).strip():
-                    break
-                raise Unreadable(f"{where}: rule {name}: found `{text[position:position + 20].strip()}`, expected a rule")
-            self.tokens.append(match.group(match.lastindex))
-            position = match.end()
-        self.left = self.side()
-        self.expect("=>")
-        self.right = self.side()
-        self.conditions = [self.expression()] if self.take("when") else []
-        if self.take("expect"):
-            self.next()
-        self.record = None
-        if self.take("proved"):
-            kind = self.next()
-            while self.take("-"):
-                kind += "-" + self.next()
-            self.record = {"class": kind}
-            while self.at < len(self.tokens):
-                key = self.next()
-                self.expect("=")
-                value = self.next().strip('"')
-                while self.take("-"):
-                    value += "-" + self.next()
-                self.record[key] = value
-        if self.at < len(self.tokens):
-            self.wrong("the end of the rule")
+        self.name, self.where = name, where
+        law, _, record = re.sub(r"#[^\n]*", "", text).partition("\n  proved ")
+        law = re.sub(r"\n  expect \w+", "", law)
+        self.record = record_of(record) if record else None
+        try:
+            tokens, position = [], 0
+            while position < len(law.rstrip()):
+                match = TOKEN.match(law, position)
+                tokens.append(match.group(match.lastindex))
+                position = match.end()
+            arrow = tokens.index("=>")
+            when = tokens.index("when") if "when" in tokens else len(tokens)
+            self.left, self.right = side_of(tokens[:arrow]), side_of(tokens[arrow + 1:when])
+            self.conditions = [expression(parsed(tokens[when + 1:]))] if when < len(tokens) else []
+        except (SyntaxError, ValueError, AttributeError, KeyError, IndexError, TypeError) as error:
+            raise Unreadable(f"{where}: rule {name}: found `{' '.join(law.split())[:60]}`, expected a rule ({error})"
+                             ) from None
         applied = {e[1] if e[0] == "apply" else "a number" for side in (self.left, self.right)
                    for e in terms_of(side) if e[0] in ("apply", "number", "matrix")}
         self.only_moves = applied <= MOVES
         self.variable_operator = next((op for op in applied if op.startswith("?")), None)
-        self.specs = {}
-        for e in terms_of(self.left):
-            if e[0] == "name" and e[3] is not None:
-                self.specs[e[1]] = e[3]
+        self.specs = {e[1]: e[3] for e in terms_of(self.left) if e[0] == "name" and e[3] is not None}
         self.siblings = len(self.left[1]) == 1 and self.left[1][0][0] == "pick" and self.left[1][0][2] == "all"
-
-    def peek(self, ahead=0):
-        return self.tokens[self.at + ahead] if self.at + ahead < len(self.tokens) else ""
-
-    def next(self):
-        self.at += 1
-        return self.tokens[self.at - 1] if self.at <= len(self.tokens) else self.wrong("more")
-
-    def wrong(self, expected):
-        raise Unreadable(f"{self.where}: rule {self.name}: found `{self.peek() or 'the end'}`, expected {expected}")
-
-    def take(self, token):
-        found = self.peek() == token
-        self.at += found
-        return found
-
-    def expect(self, token):
-        if self.peek() != token:
-            self.wrong(f"`{token}`")
-        self.at += 1
-
-    def many(self, close, parse):
-        items = []
-        while self.peek() != close:
-            items.append(parse())
-            if self.peek() != close:
-                self.expect(",")
-        self.expect(close)
-        return items
-
-    # ---- tensors
-
-    def side(self):
-        lets = []
-        while self.peek() == "let":
-            self.next()
-            name = self.next()
-            self.expect("=")
-            lets.append((name, self.term()))
-            self.expect("in")
-        if self.peek() == "{":
-            self.next()
-            return lets, self.many("}", self.term)
-        return lets, [self.term()]
-
-    def kind(self):
-        dtype = shape = None
-        if self.peek() == ":":
-            self.next()
-            dtype = self.next()
-        if self.peek() == "[":
-            self.next()
-            stretches = self.peek() == "~"
-            self.at += stretches
-            shape = (stretches, self.many("]", self.item))
-        return dtype, shape
-
-    def term(self):
-        token = self.peek()
-        if token == "[" and self.peek(1) == "[":
-            return "matrix", self.primary()
-        if token == "-" or token[:1].isdigit():
-            negative = self.take("-")
-            return ("number", -self.primary() if negative else self.primary(), *self.kind())
-        self.next()
-        if token == "scalar":
-            self.expect("(")
-            value = self.expression()
-            self.expect(")")
-            return ("number", value, *self.kind())
-        if self.peek() != "(":
-            if token.startswith("?"):
-                return ("number", ("attribute", token[1:]), *self.kind())
-            result = ("name", token, *self.kind())
-        else:
-            self.next()
-            operands, attributes, bundle = [], [], None
-
-            def argument():
-                nonlocal bundle
-                if self.peek(1) != "=":
-                    operands.append(self.term())
-                    return
-                name = self.next()
-                self.expect("=")
-                if name == "attrs":
-                    bundle = self.next()[1:]
-                else:
-                    attributes.append((name, self.expression()))
-
-            self.many(")", argument)
-            result = ("apply", token, operands, attributes, bundle)
-        if self.peek() == "..":
-            self.next()
-            return "pick", result, "all"
-        if self.peek() == ".":
-            self.next()
-            return "pick", result, int(self.next())
-        return result
-
-    # ---- expressions
-
-    def item(self):
-        value = self.expression()
-        if self.peek() == "..":
-            self.next()
-            return "splice", value
-        return value
-
-    LEVELS = [{"or"}, {"and"}, {"not"}, {"==", "!=", "<", "<=", ">", ">="}, {"+", "-"}, {"*", "/", "div", "mod"}]
-
-    def expression(self, level=0):
-        if level == len(self.LEVELS):
-            return self.unary()
-        if level == 2:
-            if self.peek() == "not":
-                self.next()
-                return "not", self.expression(2)
-            return self.expression(3)
-        value = self.expression(level + 1)
-        while self.peek() in self.LEVELS[level]:
-            operator = self.next()
-            value = (operator, value, self.expression(level + 1))
-        return value
-
-    def unary(self):
-        if self.peek() == "-":
-            self.next()
-            return "-", 0, self.unary()
-        value = self.primary()
-        while self.peek() == "[":
-            self.next()
-            value = ("item", value, self.expression())
-            self.expect("]")
-        return value
-
-    def primary(self):
-        token = self.next()
-        if token == "(":
-            value = self.expression()
-            self.expect(")")
-            return value
-        if token == "[":
-            return "list", self.many("]", self.item)
-        if token[0].isdigit():
-            return int(token) if token.isdigit() else float(token)
-        if not (token[0].isalpha() or token[0] in "?_") or token in WORDS:
-            self.at -= 1
-            self.wrong("an expression")
-        if token.startswith("?"):
-            name = token[1:]
-            if self.peek() == "." and self.peek(1)[:1].isalpha():
-                self.next()
-                name += "." + self.next()
-            return "attribute", name
-        if self.peek() == "(":
-            self.next()
-            return "call", token, self.many(")", self.item)
-        return "name", token
 
 
 def terms_of(side):

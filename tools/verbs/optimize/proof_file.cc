@@ -90,6 +90,8 @@ class ProofWriter {
       }
     }
     for (const auto& [name, value] : result.written.initializers) {
+      // A weight of the file that was read is found again by its elements.
+      if (arena_.node(value.node).leaf == LeafKind::kState && tensors_.contains(value)) continue;
       ASSIGN_OR_RETURN(const int number, NumberOf(value));
       Line({{"weight", name}, {"is", number}});
     }
