@@ -904,6 +904,8 @@ class Reader:
 
 TOKEN = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)|(\??[A-Za-z_]\w*)|(\"[^\"]*\")|"
                    r"(=>|\.\.|==|!=|<=|>=|[-()\[\]{},:~.=+*/<>]))")
+LIMITS = ("max_rank", "max_perm_rank", "max_broadcast_rank")
+CERTIFICATE = re.compile(r"^domain (.*)\nclass (.*)$(?:\n.*)*?\nlaw\n  rule (.*)((?:\n   .*)*)", re.MULTILINE)
 HEAD = re.compile(r"^rule[ \t]+(\S+)[ \t]*$", re.MULTILINE)
 EXCHANGED = {":": ">>", "~": "STRETCH,", "..": "@ALL", "div": "//", "mod": "%"}
 SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "div", ast.Mod: "mod", ast.Eq: "==",
@@ -1030,8 +1032,7 @@ class Step:
         self.sibling = self.dtype = None
         self.lets, self.used, self.applications = {}, set(), []
         limits = self.law.record
-        self.most_rank, self.most_perm, self.most_stretched = (
-            int(limits.get(name, 0)) for name in ("max_rank", "max_perm_rank", "max_broadcast_rank"))
+        self.most_rank, self.most_perm, self.most_stretched = (int(limits.get(name, 0)) for name in LIMITS)
         for value in [size for sizes in (self.sizes.values(), *self.packs.values()) for size in sizes]:
             if type(value) is not int or not 1 <= value <= MOST_SIZE: self.refuse("a size", value, f"1 to {MOST_SIZE}")
         self.operator = line.get("for")
@@ -1381,14 +1382,14 @@ class Checker:
         self.used[name] = law
 
     def check_certificate(self, law):
-        """The law of the certificate is that of the list."""
-        path = pathlib.Path(self.certificates) / f"{law.name}.certificate"
-        body = re.search(r"^law\n(.*?)^instance ", read_text(path), re.MULTILINE | re.DOTALL)
-        head, _, text = re.sub(r"^  ", "", body.group(1) if body else "", flags=re.MULTILINE).partition("\n")
-        proved = Law(law.name, "\n" + text, str(path))
-        if head != f"rule {law.name}" or any(getattr(proved, side) != getattr(law, side)
-                                             for side in ("left", "right", "conditions")):
-            refuse(path, head or "no law", f"the law {law.name} of {law.where}")
+        """The certificate is about the law of the list, its class and its domain."""
+        path = pathlib.Path(self.certificates) / f"{law.name}.cert"
+        domain, found = " ".join(f"{key}={law.record.get(key)}" for key in LIMITS), CERTIFICATE.search(read_text(path))
+        if found is None or found.group(1, 2, 3) != (domain, law.record["class"], law.name):
+            refuse(path, found and found.group(1, 2, 3), (domain, law.record["class"], law.name))
+        proved = Law(law.name, found.group(4), str(path))
+        if (proved.left, proved.right, proved.conditions) != (law.left, law.right, law.conditions):
+            refuse(path, "another law", f"that of {law.where}")
 
     def fold(self, name, term):
         """A weight of the result is a known value: the same elements, or what computing it in its type may give."""
