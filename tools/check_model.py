@@ -84,6 +84,7 @@ ATTRIBUTES = {
     "pad": {"before": None, "after": None, "value": 0.0, "interior": []},
     **{name: {"axes": None, "keepdims": 1} for name in REDUCTIONS},
 }
+COUNTS = {**dict.fromkeys(UNARY, 1), **dict.fromkeys(BINARY, 2), "where": 3, "matmul": 2, "conv2d": 2, "gather": 2}
 REALS = {"alpha", "epsilon", "min", "max", "value"}
 INTEGERS = {"groups", "ceil_mode", "count_include_pad", "keepdims", "axis"}
 OPERATORS = UNARY | BINARY | REDUCTIONS | set(ATTRIBUTES) | {"matmul", "where"}
@@ -174,8 +175,7 @@ def result_types(op, types, attributes):
     """The types of the results; an application that is ill-formed is refused."""
     dtypes, a = [dtype for dtype, _ in types], dict(attributes)
     alike = {"where": dtypes[1:], "gather": dtypes[1:]}.get(op, dtypes)
-    count = {**dict.fromkeys(UNARY, 1), **dict.fromkeys(BINARY, 2), "where": 3, "matmul": 2, "conv2d": 2, "gather": 2}
-    fits = len(types) == count.get(op, len(types)) and len(set(alike)) == 1 and (
+    fits = len(types) == COUNTS.get(op, len(types)) and len(set(alike)) == 1 and (
         op != "where" or dtypes[0] == "bool") and (op != "gather" or alike[0] in ("i32", "i64"))
     shapes = fits and shapes_of(op, a, *(shape for _, shape in types))
     if not shapes: refuse(op, f"operands {types} with {a}", "an application that is well-formed")
@@ -1441,7 +1441,8 @@ class Checker:
         refuse(f"output {output} of the result", "another value", "that of the original")
 
 def default_laws():
-    here = pathlib.Path(__file__).resolve().parent.parent / "substitutions"
+    here = pathlib.Path(__file__).resolve().parent  # installed, beside the rules
+    here = here if (here / "rules").exists() else here.parent / "substitutions"
     return [here / "rules/core.rules", here / "rules/laws.rules", here / "baseline/baseline.rules"]
 
 def read_model(path):

@@ -329,8 +329,12 @@ def reason(kind, before, damaged, sample, after, told, checker):
         weights = {t.name: numpy_helper.to_array(t) for t in sample.b.graph.initializer}
         known = [numpy_helper.to_array(t) for t in sample.a.graph.initializer]
         known += [numpy_helper.to_array(a.t) for n in sample.a.graph.node for a in n.attribute if a.name == "value"]
-        found = any(np.array_equal(weights[told], array) for array in known)
-        return "the original has a tensor with these elements" if found else None
+        if any(np.array_equal(weights[told], array) for array in known):
+            return "the original has a tensor with these elements"
+        values = {line["value"]: line for line in lines_of(sample.lines, "value")}
+        number = next(line["is"] for line in lines_of(sample.lines, "weight") if line["weight"] == told)
+        moved = only_moves(values, number) and np.array_equal(checker.terms.elements(checker.values[number]), weights[told])
+        return "the elements of tensors of the original, moved" if moved else None
     if kind == "step_left_out":  # its sides are equal by the other steps
         step = next(line for line in sample.lines if line not in damaged.lines)
         sides = [[checker.values.get(number) for number in pair] for pair in step["replaced"]]
@@ -339,6 +343,13 @@ def reason(kind, before, damaged, sample, after, told, checker):
     if kind in ("variable_exchanged", "node_exchanged", "value_changed", "weight_exchanged"):
         return exchanged_for_equal(sample, damaged)
     return None
+
+
+def only_moves(values, number):
+    """Whether a value is made of tensors by operators that move elements."""
+    line = values[number]
+    operands = line.get("operands", [line["of"]] if "of" in line else [])
+    return line.get("operator", "concat") in check_model.MOVES and all(only_moves(values, operand) for operand in operands)
 
 
 def exchanged_for_equal(sample, damaged):

@@ -816,10 +816,8 @@ absl::StatusOr<SerializedModel> SerializeOnnx(const Graph& graph, const ModelMet
   }
   SerializedModel serialized;
   ASSIGN_OR_RETURN(serialized.bytes, SerializeWith(exporter->Model(), exporter->initializers()));
-  if (options.named == nullptr) {
-    serialized.computed = exporter->folded();
-    serialized.initializers = exporter->ValuesWritten();
-  }
+  if (options.named == nullptr) serialized.computed = exporter->folded();
+  serialized.initializers = exporter->ValuesWritten();
   return serialized;
 }
 

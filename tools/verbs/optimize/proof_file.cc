@@ -89,7 +89,8 @@ class ProofWriter {
         return CannotTell("the steps of the search do not lead to the result");
       }
     }
-    for (const auto& [name, value] : result.written.initializers) {
+    for (const auto& [name, written] : result.written.initializers) {
+      ASSIGN_OR_RETURN(const Value value, InResult(written, result));
       // A weight of the file that was read is found again by its elements.
       if (arena_.node(value.node).leaf == LeafKind::kState && tensors_.contains(value)) continue;
       ASSIGN_OR_RETURN(const int number, NumberOf(value));
@@ -99,6 +100,19 @@ class ProofWriter {
   }
 
  private:
+  // A file that keeps names of sizes is written from a sample of the graph at other sizes: the same nodes in the same
+  // order.
+  static absl::StatusOr<Value> InResult(Value written, const OptimizedModel& result) {
+    if (result.named.graph == nullptr) return written;
+    const Graph& graph = result.report.graph;
+    const Graph& sample = result.named.graph->samples[0].graph;
+    const auto at = static_cast<size_t>(sample.index(written.node));
+    const bool alike = sample.nodes().size() == graph.nodes().size() &&
+                       sample.node(written.node).op == graph.node(graph.nodes()[at]).op;
+    if (!alike) return CannotTell("the file that keeps names of sizes is made of another graph");
+    return Value{graph.nodes()[at], written.output};
+  }
+
   void Note(const OnnxSource& source, const std::string& name) {
     if (name.empty()) return;
     if (const std::optional<Value> value = FileValue(source, name)) tensors_.emplace(*value, name);
@@ -244,9 +258,6 @@ class ProofWriter {
 absl::StatusOr<std::string> ProofText(const ImportedModel& original, const OptimizedModel& result,
                                       const OptimizerRules& rules) {
   if (result.narrowing && result.narrowing->graph) return CannotTell("nodes were made narrow within a tolerance");
-  if (result.report.rewritten && result.named.graph != nullptr) {
-    return CannotTell("the file keeps names of sizes, and a proof is about numbers; expected --fix-sizes");
-  }
   if (result.report.rewritten && !result.written.bytes) return CannotTell("the weights need a file of their own");
   return ProofWriter(original).Write(original, result, rules);
 }
