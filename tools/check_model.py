@@ -25,18 +25,17 @@ import time
 
 import numpy as np
 import onnx
-from onnx import numpy_helper, shape_inference
+from onnx import numpy_helper, reference, shape_inference
 
 MOST_SIZE = 2**31 - 1  # of sizes and integer attributes, as proofs have it
 MOST_SIBLINGS = 16
 MOST_ELEMENTS = 2**28  # of constants that a proof makes
 FLOATING = {"f16", "bf16", "f32", "f64"}
-DTYPES = {"FLOAT": "f32", "DOUBLE": "f64", "FLOAT16": "f16", "BFLOAT16": "bf16", "INT64": "i64", "INT32": "i32",
-          "INT16": "i16", "INT8": "i8", "UINT64": "u64", "UINT32": "u32", "UINT16": "u16", "UINT8": "u8",
-          "BOOL": "bool"}
+DTYPES = dict(zip("FLOAT DOUBLE FLOAT16 BFLOAT16 INT64 INT32 INT16 INT8 UINT64 UINT32 UINT16 UINT8 BOOL".split(),
+                  "f32 f64 f16 bf16 i64 i32 i16 i8 u64 u32 u16 u8 bool".split()))
 ONNX_OF = {ours: getattr(onnx.TensorProto, name) for name, ours in DTYPES.items()}
 OURS_OF = {number: ours for ours, number in ONNX_OF.items()}
-UNIT_ROUNDOFF = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
+UNIT_ROUNDOFF = {"f64": 2.0**-52, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}  # f64: of two
 SMALLEST = {"f64": 2.0**-1074, "f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133}
 
 class Refused(Exception):
@@ -442,7 +441,7 @@ class Terms:
         graph = onnx.helper.make_graph([copy], "node", [info(x) for x in names], [info(y) for y in copy.output if y])
         model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", version)])
         try:
-            results = onnx.reference.ReferenceEvaluator(model).run(None, dict(zip(names, map(self.elements, operands))))
+            results = reference.ReferenceEvaluator(model).run(None, dict(zip(names, map(self.elements, operands))))
         except Exception as error:  # noqa: BLE001: whatever the reference raises
             raise Refused(f"a known value is computed by {node.op_type}, which the reference cannot run: {error}")
         return results[0] if len(results) == 1 else tuple(results)
