@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Whether tools/check_model.py refuses what it should: optimized models and their proofs, each with one damage.
 
-    python bench/equality/damaged_proofs.py build/release/rewright [--count 1000] [--out bench/results/damaged_proofs.csv]
-                            [--seed 1]
+    python bench/equality/damaged_proofs.py build/release/rewright [--count 1000] [--seed 1] [--zoo]
+                            [--out bench/results/damaged_proofs.csv]
 
 Kinds of damage to a model: an element of a weight moved by more than rounding, another number in an attribute, an edge
 that reads another tensor of its type, a node passed by. To a proof: a bound size, attribute, operator or value changed,
@@ -18,8 +18,10 @@ import collections
 import copy
 import csv
 import datetime
+import json
 import os
 import random
+import re
 import sys
 import tempfile
 
@@ -35,8 +37,10 @@ import check_model  # noqa: E402
 from equality.proof_files import exports, optimized, zoo  # noqa: E402
 from table import machine  # noqa: E402
 
-MODELS = ["nasrnn", "squeezenet", "mlp", "mobilenet_v2", "nasnet_a", "mirage_ntrans", "mirage_qk_norm", "residual_block"]
-EXPORTS = ["conv_norms", "branches", "fire", "pools", "depthwise", "attention", "block_gelu", "low_rank", "squeeze_excite"]
+MODELS = ["nasrnn", "squeezenet", "mlp", "mobilenet_v2", "nasnet_a", "mirage_ntrans", "mirage_qk_norm",
+          "residual_block"]
+EXPORTS = ["conv_norms", "branches", "fire", "pools", "depthwise", "attention", "block_gelu", "low_rank",
+           "squeeze_excite"]
 
 
 class Sample:
@@ -333,7 +337,8 @@ def reason(kind, before, damaged, sample, after, told, checker):
             return "the original has a tensor with these elements"
         values = {line["value"]: line for line in lines_of(sample.lines, "value")}
         number = next(line["is"] for line in lines_of(sample.lines, "weight") if line["weight"] == told)
-        moved = only_moves(values, number) and np.array_equal(checker.terms.elements(checker.values[number]), weights[told])
+        elements = checker.terms.elements(checker.values[number])
+        moved = only_moves(values, number) and np.array_equal(elements, weights[told])
         return "the elements of tensors of the original, moved" if moved else None
     if kind == "step_left_out":  # its sides are equal by the other steps
         step = next(line for line in sample.lines if line not in damaged.lines)
@@ -349,15 +354,15 @@ def only_moves(values, number):
     """Whether a value is made of tensors by operators that move elements."""
     line = values[number]
     operands = line.get("operands", [line["of"]] if "of" in line else [])
-    return line.get("operator", "concat") in check_model.MOVES and all(only_moves(values, operand) for operand in operands)
+    return line.get("operator", "concat") in check_model.MOVES and all(only_moves(values, o) for o in operands)
 
 
 def exchanged_for_equal(sample, damaged):
     """Whether the number that is another one stands for the same value, by the proof that is not damaged."""
     checker, _ = check_model.judge(sample.a, sample.b, sample.lines, check_model.read_laws(check_model.default_laws()))
     old, new = next((x, y) for x, y in zip(sample.lines, damaged.lines) if x != y)
-    texts = [check_model.json.dumps(line).replace(",", " ").replace("]", " ").replace("}", " ").split() for line in (old, new)]
-    pairs = [(a.strip("["), b.strip("[")) for a, b in zip(*texts) if a != b]
+    texts = [re.findall(r"[^\s,\[\]{}]+", json.dumps(line)) for line in (old, new)]
+    pairs = [(a, b) for a, b in zip(*texts) if a != b]
     same = len(texts[0]) == len(texts[1]) and all(a.isdigit() and b.isdigit() and checker.terms.find(
         checker.values[int(a)]) == checker.terms.find(checker.values[int(b)]) for a, b in pairs)
     return "both numbers stand for one value" if same else None

@@ -29,8 +29,8 @@ import check_model  # noqa: E402
 from table import machine  # noqa: E402
 
 ZOO = {
-    "resnet50": "--image-size 64", "resnext50": "--image-size 64", "residual_block": "", "squeezenet": "--image-size 64",
-    "vgg19": "", "inception_v3": "--image-size 107", "mobilenet_v2": "--image-size 64",
+    "resnet50": "--image-size 64", "resnext50": "--image-size 64", "residual_block": "",
+    "squeezenet": "--image-size 64", "vgg19": "", "inception_v3": "--image-size 107", "mobilenet_v2": "--image-size 64",
     "convnext_tiny": "--image-size 64", "bert_base": "--layers 1 --sequence-length 16",
     "gpt2_small": "--layers 1 --sequence-length 16 --width 128",
     "llama_small": "--layers 1 --sequence-length 16 --width 192",
@@ -82,7 +82,8 @@ def modules():
     image, tokens, rows = [(1, 3, 16, 16)], [(2, 8, 32)], [(4, 32)]
     return {
         "linear": (nn.Sequential(nn.Linear(32, 16)), rows),
-        "perceptron": (nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 5)), rows),
+        "perceptron": (nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 5)),
+                       rows),
         "conv_norm": (conv(3, 8), image),
         "conv_norms": (nn.Sequential(conv(3, 8), conv(8, 16, stride=2), conv(16, 16, 1)), image),
         "depthwise": (nn.Sequential(conv(3, 8), conv(8, 8, groups=8), conv(8, 16, 1, nn.ReLU6)), image),
@@ -171,7 +172,7 @@ def zoo(program):
 def optimized(program, source, result, proof, cost):
     """Optimizes a model with a proof. The last line of an error; empty: it worked."""
     done = subprocess.run([program, "optimize", source, "-o", result, "--proof", proof, "--cost", cost, "--no-check",
-                           "--no-prove", "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+                           "--no-prove", "--quiet"], capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no message"])[-1]
 
 

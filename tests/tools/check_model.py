@@ -53,7 +53,8 @@ def judged(a, lines, law="", b=None):
 
 
 def step(**members):
-    empty = {"variables": {}, "constants": [], "sizes": {}, "packs": {}, "attributes": {}, "matched": [], "replaced": []}
+    empty = {"variables": {}, "constants": [], "sizes": {}, "packs": {}, "attributes": {}, "matched": [],
+             "replaced": []}
     return [{"law": "r", "record": "17"}, {"step": "r", **empty, **members}]
 
 

@@ -23,9 +23,9 @@
 
 namespace rewright {
 
-// The proof of the result; of the original where that is the result. Errors: a step cannot be told. These are
-// replacements for which no match of a rule was found, nodes that a tolerance made narrow, and models whose weights need
-// a file of their own. A proof is about the sizes of the run, also where the file keeps names of sizes.
+// The proof of the result; of the original where that is the result. It is about the sizes of the run, also where the
+// file keeps names of sizes. Errors: a step cannot be told. These are replacements for which no match of a rule was
+// found, nodes that a tolerance made narrow, and models whose weights need a file of their own.
 absl::StatusOr<std::string> ProofText(const ImportedModel& original, const OptimizedModel& result,
                                       const OptimizerRules& rules);
 
