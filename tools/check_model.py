@@ -1175,8 +1175,8 @@ class Step:
         attributes = {name: self.value(value) for name, value in given}
         for name in set(ATTRIBUTES.get(op, {}) if bundle is not None else {}) - set(attributes):
             attributes[name] = self.value(("attribute", f"{bundle}.{name}"))
-        for name, e in given if left else ():
-            value = attributes[name]
+        for name, value in attributes.items() if left else ():
+            e = dict(given).get(name, ("attribute", bundle))
             if name == "perm" and len(value) > self.most_perm:
                 self.refuse("perm", f"{len(value)} axes", f"at most {self.most_perm}")
             axes = {"axes": value, "axis": [value]}.get(name, [])

@@ -16,8 +16,6 @@ Anything else is a fault of the check, and the exit status is 1.
 import argparse
 import collections
 import copy
-import csv
-import datetime
 import json
 import os
 import random
@@ -35,7 +33,7 @@ sys.path.insert(0, os.path.join(HERE, ".."))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "tools"))
 import check_model  # noqa: E402
 from equality.proof_files import exports, optimized, zoo  # noqa: E402
-from table import machine  # noqa: E402
+from table import machine, write_table  # noqa: E402
 
 MODELS = ["nasrnn", "squeezenet", "mlp", "mobilenet_v2", "nasnet_a", "mirage_ntrans", "mirage_qk_norm",
           "residual_block"]
@@ -413,28 +411,27 @@ def damage(kind, sample, rng):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
-    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--count", type=int, default=1000, help="of damages that are not harmless")
     parser.add_argument("--out", default="")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--zoo", action="store_true", help="without exports of PyTorch")
     flags = parser.parse_args()
     laws = check_model.read_laws(check_model.default_laws())
     rng = random.Random(flags.seed)
-    rows, counts = [["model", "damage", "place", "verdict", "why"]], collections.Counter()
+    rows, counts = [], collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         whole = list(samples(flags.program, folder, not flags.zoo))
     if not whole:
         sys.exit("damaged_proofs.py: no sample")
     kinds, made, tries = ON_MODELS + ON_PROOFS, 0, 0
     while made < flags.count and tries < 20 * flags.count:
+        kind, sample = kinds[tries % len(kinds)], rng.choice(whole)
         tries += 1
-        kind, sample = kinds[made % len(kinds)], rng.choice(whole)
         damaged, told, before, after = damage(kind, sample, rng)
         if told is None or (damaged.lines == sample.lines and after is None):
             continue
         if after is not None and after.SerializeToString() == before.SerializeToString():
             continue
-        made += 1
         try:
             checker, why = check_model.judge(damaged.a, damaged.b, damaged.lines, laws)
         except check_model.Unreadable as error:
@@ -443,15 +440,14 @@ def main():
         if why is None:
             why = reason(kind.__name__, before, damaged, sample, after, told, checker)
             verdict = "accepted: harmless" if why else "accepted"
+        made += verdict != "accepted: harmless"
         counts[verdict] += 1
-        rows.append([sample.name, kind.__name__, told, verdict, why or ""])
+        rows.append({"model": sample.name, "damage": kind.__name__, "place": told, "verdict": verdict, "why": why or ""})
         if verdict != "refused":
-            print(*rows[-1], sep="  ", flush=True)
-    print(f"{made} damages on {len(whole)} models: " + ", ".join(f"{n} {v}" for v, n in sorted(counts.items())))
+            print(*rows[-1].values(), sep="  ", flush=True)
+    print(f"{sum(counts.values())} damages on {len(whole)} models: " + ", ".join(f"{n} {v}" for v, n in sorted(counts.items())))
     if flags.out:
-        with open(flags.out, "w", encoding="utf-8", newline="") as out:
-            out.write(f"# {machine()}, {datetime.date.today()}\n")
-            csv.writer(out, lineterminator="\n").writerows(rows)
+        write_table(flags.out, f"{machine()}: verdicts of tools/check_model.py on damaged models and proofs", rows)
     return 1 if counts["accepted"] or made < flags.count else 0
 
 

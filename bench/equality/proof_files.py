@@ -2,7 +2,7 @@
 """How many optimized models carry a proof that tools/check_model.py accepts, and how long that takes.
 
     python bench/equality/proof_files.py build/release/rewright [--out bench/results/proof_files.csv] [--only PATTERN]
-                            [--cost analytic:v100] [--keep FOLDER]
+                            [--cost analytic:v100] [--keep FOLDER [--again]]
 
 The zoo at small sizes, and exports of small PyTorch modules by both of its exporters. One row a model: its result, the
 steps and laws of the proof, the verdict of the check, the seconds to read both files with the package onnx, those of
@@ -10,8 +10,6 @@ the check, and their ratio. Needs torch and onnxscript for the exports; without 
 """
 import argparse
 import collections
-import csv
-import datetime
 import os
 import re
 import subprocess
@@ -26,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "tools"))
 import check_model  # noqa: E402
-from table import machine  # noqa: E402
+from table import machine, write_table  # noqa: E402
 
 ZOO = {
     "resnet50": "--image-size 64", "resnext50": "--image-size 64", "residual_block": "",
@@ -193,9 +191,11 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--cost", default="analytic:v100")
     parser.add_argument("--keep", default="", help="a folder for the models and proofs")
+    parser.add_argument("--again", action="store_true", help="check what is kept, without optimizing anew")
     flags = parser.parse_args()
     laws = check_model.read_laws(check_model.default_laws())
-    rows = [["model", "result", "steps", "laws", "verdict", "read_s", "check_s", "ratio", "why"]]
+    columns = ["model", "result", "steps", "laws", "verdict", "read_s", "check_s", "ratio", "why"]
+    rows = []
     counts = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         folder = flags.keep or folder
@@ -209,7 +209,8 @@ def main():
             except Exception as error:  # noqa: BLE001: exporters raise anything
                 print(f"{name}: not exported: {str(error).splitlines()[0][:100]}", flush=True)
                 continue
-            error = optimized(flags.program, source, result, proof, flags.cost)
+            kept = flags.again and os.path.exists(proof)
+            error = "" if kept else optimized(flags.program, source, result, proof, flags.cost)
             if error:
                 row = [name, "", "", "", "no proof", "", "", "", error]
             else:
@@ -218,7 +219,7 @@ def main():
                        "accepted" if why is None else "refused", f"{read:.3f}", f"{check:.3f}", f"{check / read:.2f}",
                        why or ""]
             counts[row[4], "zoo" if name in ZOO else "exports"] += 1
-            rows.append(row)
+            rows.append(dict(zip(columns, row)))
             print(*row, sep="  ", flush=True)
             if not flags.keep:
                 for path in (source, result, proof):
@@ -227,9 +228,7 @@ def main():
     for (verdict, kind), count in sorted(counts.items()):
         print(f"{kind}: {count} {verdict}")
     if flags.out:
-        with open(flags.out, "w", encoding="utf-8", newline="") as out:
-            out.write(f"# {machine()}, {datetime.date.today()}, onnx {onnx.__version__}\n")
-            csv.writer(out, lineterminator="\n").writerows(rows)
+        write_table(flags.out, f"{machine()}; onnx {onnx.__version__}: proofs of optimize, checked", rows)
     return 1 if counts["refused", "zoo"] + counts["refused", "exports"] else 0
 
 

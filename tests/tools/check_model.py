@@ -164,6 +164,14 @@ class Refusals(unittest.TestCase):
         self.assertIsNone(self.softmax(1))
         self.assertIn("axes from the front", self.softmax(-1))
 
+    def test_axes_of_a_bundle_count_from_the_front(self):
+        for axis, refused in ((1, False), (-1, True)):
+            a = model([helper.make_node("Softmax", ["x"], ["y"], axis=-1)], {"x": [2, 3]}, {"y": [2, 3]})
+            lines = [{"value": 0, "tensor": "x"}, {"value": 1, "tensor": "y"}]
+            why = judged(a, lines + step(variables={"x": 0}, attributes={"c.axis": axis}, matched=[1],
+                                         replaced=[[1, 1]]), "softmax(x, attrs=?c) => softmax(x, attrs=?c)")
+            self.assertEqual("axes from the front" in str(why), refused, why)
+
     def test_a_name_that_the_law_does_not_read_is_refused(self):
         self.assertIn("does not read", self.softmax(1, b=3))
 
