@@ -334,7 +334,7 @@ class Terms:
         same = self.by_form.setdefault((dtype, array.shape, ends), [])
         for term in same:
             found = self.leaf_of_term[term]
-            if found is array or found.tobytes() == array.tobytes(): return term
+            if np.array_equal(*(np.atleast_1d(a).view(f"u{a.itemsize}") for a in (found, array))): return term
         term = self._new(None, (dtype, tuple(array.shape)), array, True)
         self.leaf_of_term[term] = array
         same.append(term)

@@ -442,10 +442,12 @@ def main():
             verdict = "accepted: harmless" if why else "accepted"
         made += verdict != "accepted: harmless"
         counts[verdict] += 1
-        rows.append({"model": sample.name, "damage": kind.__name__, "place": told, "verdict": verdict, "why": why or ""})
+        rows.append({"model": sample.name, "damage": kind.__name__, "place": told, "verdict": verdict,
+                     "why": why or ""})
         if verdict != "refused":
             print(*rows[-1].values(), sep="  ", flush=True)
-    print(f"{sum(counts.values())} damages on {len(whole)} models: " + ", ".join(f"{n} {v}" for v, n in sorted(counts.items())))
+    print(f"{sum(counts.values())} damages on {len(whole)} models: " + ", ".join(
+        f"{n} {v}" for v, n in sorted(counts.items())))
     if flags.out:
         write_table(flags.out, f"{machine()}: verdicts of tools/check_model.py on damaged models and proofs", rows)
     return 1 if counts["accepted"] or made < flags.count else 0
