@@ -236,6 +236,8 @@ absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetad
 struct SerializedModel {
   absl::Cord bytes;
   absl::flat_hash_map<Value, Tensor> computed;  // known values of the graph; none where sizes have names
+  // The initializers that hold elements of the graph's values, by name; where sizes have names, of the first sample's.
+  std::vector<std::pair<std::string, Value>> initializers;
 };
 // Serializes as ExportOnnxBytes does.
 absl::StatusOr<SerializedModel> SerializeOnnx(const Graph& graph, const ModelMetadata& metadata,

@@ -60,8 +60,8 @@ TEST_F(FullDisk, AModelThatDoesNotFitLeavesTheOldOne) {
   EXPECT_THAT(OnDisk(), ElementsAre("out.onnx"));
 }
 
-TEST_F(FullDisk, ATraceOrReportThatDoesNotFitLeavesTheOldOne) {
-  for (const std::string flag : {"--trace", "--report"}) {
+TEST_F(FullDisk, ATraceReportOrProofThatDoesNotFitLeavesTheOldOne) {
+  for (const std::string flag : {"--trace", "--report", "--proof"}) {
     const std::string file = Disk() + "/old" + flag;
     WriteContents(file, "old");
     Fill();

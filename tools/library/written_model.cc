@@ -64,6 +64,7 @@ absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const Imported
   if (!model.ok()) return written;
   written.bytes = std::move(model->bytes);
   written.computed = std::move(model->computed);
+  written.initializers = std::move(model->initializers);
   if (!read) return written;
   index::NamedSizes given;
   for (const std::string& kept : named.names) given[kept] = original.dims.at(kept);

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/cord.h"
@@ -21,7 +23,8 @@ bool NeedsFileForWeights(const Graph& graph);
 struct WrittenModel {
   // Nothing where the weights need a file of their own: such a model is written without being read back.
   std::optional<absl::Cord> bytes;
-  ComputedWeights computed;           // known values of the rewritten graph that the bytes hold
+  ComputedWeights computed;                                 // known values of the rewritten graph that the bytes hold
+  std::vector<std::pair<std::string, Value>> initializers;  // as SerializedModel has them
   std::optional<ImportedModel> read;  // from the bytes, at the sizes of the original; nothing: that was not asked for
 };
 

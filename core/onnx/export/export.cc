@@ -144,6 +144,14 @@ class Exporter {
   const Initializers& initializers() { return writer_.initializers(); }
   // Weights that were computed at export.
   const absl::flat_hash_map<Value, Tensor>& folded() const { return folded_; }
+  // The values whose elements are initializers, by the names of these.
+  std::vector<std::pair<std::string, Value>> ValuesWritten() const {
+    std::vector<std::pair<std::string, Value>> values;
+    for (Value value : written_) values.emplace_back(names_.at(value), value);
+    for (const auto& [bias, name] : bias_names_) values.emplace_back(name, bias.first);
+    std::sort(values.begin(), values.end());
+    return values;
+  }
 
   // Returns the nodes, initializers, inputs and outputs that were built at these sizes.
   SizedExport Built() {
@@ -809,6 +817,7 @@ absl::StatusOr<SerializedModel> SerializeOnnx(const Graph& graph, const ModelMet
   SerializedModel serialized;
   ASSIGN_OR_RETURN(serialized.bytes, SerializeWith(exporter->Model(), exporter->initializers()));
   if (options.named == nullptr) serialized.computed = exporter->folded();
+  serialized.initializers = exporter->ValuesWritten();
   return serialized;
 }
 

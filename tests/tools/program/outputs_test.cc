@@ -88,6 +88,7 @@ TEST_F(Outputs, ThatAreNoRegularFilesAreRefusedBeforeAnyWork) {
       "optimize absent.onnx -o @",
       "optimize absent.onnx --trace @",
       "optimize absent.onnx --report @",
+      "optimize absent.onnx --proof @",
       "optimize absent.onnx --profile @",
       "compare absent.onnx --csv @",
       "compare absent.onnx --profile @",
@@ -114,7 +115,7 @@ TEST_F(Outputs, ThatAreNoRegularFilesAreRefusedBeforeAnyWork) {
 TEST_F(Outputs, ADeviceIsNeverReplaced) {
   const std::string device = folder_ / "device";
   if (mknod(device.c_str(), S_IFCHR | 0666, makedev(1, 3)) != 0) GTEST_SKIP() << "no right to make a device";
-  for (const char* flag : {"-o ", "--trace ", "--report ", "--log-file ", "--profile "}) {
+  for (const char* flag : {"-o ", "--trace ", "--report ", "--proof ", "--log-file ", "--profile "}) {
     const Outcome outcome = Rewright(Optimize(flag + device));
     EXPECT_EQ(outcome.status, 2) << flag;
     EXPECT_THAT(outcome.err, HasSubstr(device + ": is a character device, expected a regular file")) << flag;

@@ -33,6 +33,7 @@
 #include "tools/verbs/compare/groups.h"
 #include "tools/verbs/error/rounding.h"
 #include "tools/verbs/optimize/in_onnxruntime.h"
+#include "tools/verbs/optimize/proof_file.h"
 #include "tools/verbs/optimize/trace_file.h"
 #include "tools/verbs/rules/rules.h"
 
@@ -52,6 +53,7 @@ struct OptimizeFlags {
   double time_limit = std::numeric_limits<double>::infinity();
   std::string trace;
   std::string report;
+  std::string proof;
 };
 
 // Shows what the pipeline does.
@@ -359,6 +361,7 @@ absl::Status CheckFiles(const OptimizeFlags& flags, Session& session) {
   return CheckOutputs({{"-o", flags.output, Use::kReplaceInPlace, /*binary=*/true},
                        {"--trace", flags.trace},
                        {"--report", flags.report},
+                       {"--proof", flags.proof},
                        {"--profile", flags.model.profile, Use::kKeep}},
                       inputs, session);
 }
@@ -371,6 +374,7 @@ absl::Status CheckPlaces(const OptimizeFlags& flags, const CommonFlags& common, 
   };
   for (const auto& [flag, path] : {std::pair("--trace", flags.trace),
                                    {"--report", flags.report},
+                                   {"--proof", flags.proof},
                                    {"--profile", flags.model.profile},
                                    {"--log-file", common.log_file}}) {
     if (!path.empty() && file.Holds(path)) return lost(flag, path);
@@ -433,6 +437,10 @@ absl::StatusOr<Answer> RunOptimize(const OptimizeFlags& flags, Session& session)
   if (!flags.trace.empty()) {  // it names the model by its hash, and the result may take the model's place
     ASSIGN_OR_RETURN(trace, TraceText(SettingOf(flags, session.flags), original.graph, report, rules, console));
   }
+  std::string proof;
+  if (!flags.proof.empty()) {  // without one nothing is written
+    ASSIGN_OR_RETURN(proof, ProofText(original, result, rules));
+  }
   RETURN_IF_ERROR(WriteResult(flags.output, model, result));
   Report(flags, original, result, in_onnxruntime, console);
   FillJson(result, &console.json());
@@ -450,6 +458,7 @@ absl::StatusOr<Answer> RunOptimize(const OptimizeFlags& flags, Session& session)
   console.json()["written"] = flags.output.empty() ? "nothing" : report.rewritten ? "rewritten" : "input";
   if (!flags.report.empty()) RETURN_IF_ERROR(WriteReport(flags, original, result, rules, engine, session.flags));
   if (!flags.trace.empty()) RETURN_IF_ERROR(WriteOutput(flags.trace, trace));
+  if (!flags.proof.empty()) RETURN_IF_ERROR(WriteOutput(flags.proof, proof));
   return Answer::kYes;
 }
 
@@ -509,6 +518,9 @@ Action DeclareOptimize(CommandLine& line) {
                "Seconds for that proof at most (default 10)");
   line.AddOutputPath("--trace", &flags->trace, "Write every step of the search, for blame; - is standard output")
       .Type("F.json");
+  line.AddOutputPath("--proof", &flags->proof,
+                     "Write every step from the model to the result, for tools/check_model.py; - is standard output")
+      .Type("F.jsonl");
   line.AddOutputPath("--report", &flags->report, "Write a page about the result; - is standard output").Type("F.html");
   return [flags](Session& session) { return RunOptimize(*flags, session); };
 }
