@@ -35,6 +35,7 @@
 #include "tools/program/verb.h"
 #include "tools/verbs/train/ranks.h"
 #include "tools/verbs/train/step_search.h"
+#include "tools/verbs/train/train_layout.h"
 #include "tools/verbs/train/trained_model.h"
 #include "verifier/claims/sharding_laws.h"
 
@@ -50,7 +51,7 @@ struct TrainFlags {
   std::string output;
   std::string plan;
   std::string device = "cpu";
-  std::string layout;
+  LayoutFlags layout;
   double timeout = 300;
   double bucket_mb = 25;
   std::string profile;
@@ -221,19 +222,11 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
   return absl::OkStatus();
 }
 
-constexpr double kProofSeconds = 5;
-
-std::vector<sharding::Placement> PlacementsOf(const StateAxes& axes) {
-  std::vector<sharding::Placement> placements;
-  for (const auto& [name, axis] : axes) placements.push_back({name, axis});
-  return placements;
-}
-
 // Cuts graphs of a step over ranks, by laws that are proved on the way.
 absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, int degree, Communicator& ranks,
                               bool exact_only, Console& console) {
   return CutOnRanks(graph, ranks, [&]() -> absl::StatusOr<Graph> {
-    ProvedLaws laws(kProofSeconds);
+    ProvedLaws laws(kLayoutProofSeconds);
     ASSIGN_OR_RETURN(const sharding::Sharded sharded,
                      sharding::Shard(graph, PlacementsOf(axes), degree, std::ref(laws), exact_only));
     console.Note(absl::StrFormat(
@@ -248,7 +241,6 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   Console& console = session.console;
   // From the first search to the last step; those of searches lie inside.
   std::optional<InterruptGuard> interrupt(std::in_place);
-  ASSIGN_OR_RETURN(const RankLayout layout, ParseLayout(flags.layout, ranks.size()));
   if (flags.search.memory_limit > 0 && flags.device == "reference") {
     return absl::InvalidArgumentError("--memory-limit: found the device reference, expected one that plans memory");
   }
@@ -260,7 +252,6 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
     return absl::InvalidArgumentError("--resume: expected --checkpoint-dir, too");
   }
   ASSIGN_OR_RETURN(TrainConfig config, LoadConfig(flags, session.flags.seed));
-  RETURN_IF_ERROR(ApplyLayout(layout, &config));
   if (ranks.rank() == 0) {
     RETURN_IF_ERROR(CheckOutputs({{"--output", flags.output, OutputFlag::Use::kReplace, /*binary=*/true},
                                   {"--plan", flags.plan},
@@ -273,9 +264,12 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   options.resume = flags.resume;
   options.threads = omp_get_max_threads();
   options.ranks = &ranks;
-  ASSIGN_OR_RETURN(LoadedModel loaded, LoadTrainedModel(config, options.data_folder, console));
   ASSIGN_OR_RETURN(Engine engine,
                    Engine::Open(flags.device, session.flags.threads, ranks.rank() == 0 ? flags.profile : ""));
+  ASSIGN_OR_RETURN(const RankLayout layout,
+                   LayoutOfRun(flags.layout, flags.search.memory_limit, !flags.profile.empty(), options.data_folder,
+                               engine, ranks, session, &config));
+  ASSIGN_OR_RETURN(LoadedModel loaded, LoadTrainedModel(config, options.data_folder, console));
   if (flags.second_tier > 0) {
     RETURN_IF_ERROR(engine.Wrap([&](std::unique_ptr<Device> device) {
       return MakeTwoTierDevice(std::move(device), {.first_bytes = flags.search.memory_limit,
@@ -300,12 +294,7 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   options.sharing.bucket_bytes = static_cast<int64_t>(flags.bucket_mb * (1 << 20));
   options.sharing.cut = [&](const Graph& graph, const StateAxes& axes, int degree, Communicator& over,
                             bool exact_only) { return CutStep(graph, axes, degree, over, exact_only, console); };
-  options.sharing.cut_alone = [laws = std::make_shared<ProvedLaws>(kProofSeconds)](
-                                  const Graph& graph, const StateAxes& axes, int degree) -> absl::StatusOr<Graph> {
-    ASSIGN_OR_RETURN(const sharding::Sharded sharded,
-                     sharding::Shard(graph, PlacementsOf(axes), degree, std::ref(*laws)));
-    return sharded.graph;
-  };
+  options.sharing.cut_alone = CutsByLaws();
   if (engine.device() != nullptr) {
     options.sharing.device.groups = [&](const Graph& graph) { return engine.device()->Partition(graph); };
   }
@@ -367,11 +356,13 @@ Action DeclareTrain(CommandLine& line) {
       .Type("F.plan");
   AddDevice(line, &flags->device, /*with_reference=*/true);
   line.Add(
-          "--layout", &flags->layout,
+          "--layout", &flags->layout.layout,
           "Under mpirun -n N: dp=N, the micro-batches of a step are shared by N processes (the default); tp=N, they "
           "compute it together, with weights cut as model.places says; pp=N, each has a stage of the model; zero=1, 2, "
-          "3: optimizer state is cut, gradients, weights; micro=M: so many micro-batches")
-      .Type("dp=A,tp=B,..");
+          "3: optimizer state is cut, gradients, weights; micro=M: so many micro-batches. auto: the one with the "
+          "shortest step by estimate that fits (auto,dp=2: of those with dp=2); F.layout: of that file")
+      .Type("dp=A,tp=B,..|auto|F.layout");
+  AddLayoutFlags(line, &flags->layout);
   line.AddReal("--bucket-mb", &flags->bucket_mb, 1e-3, 1e6,
                "Gradients of so many MiB are added over processes while those before them are computed");
   line.AddReal("--search-time", &flags->search.seconds, 0, 1e9,

@@ -40,7 +40,7 @@ TEST_F(ShardTest, PlacementsComeFromAFile) {
   WriteContents(folder_ / "bad", "input:0\ninput\n");
   EXPECT_THAT(Rewright(absl::StrCat("shard ", model_, " --places ", folder_ / "bad")).err,
               HasSubstr("bad, line 2: found `input`, expected NAME:AXIS"));
-  EXPECT_THAT(Rewright("shard " + model_).err, HasSubstr("found no placement, expected --place or --places"));
+  EXPECT_THAT(Rewright("shard " + model_).err, HasSubstr("found no placement, expected --place, --places or --layout"));
   EXPECT_THAT(Rewright(absl::StrCat("shard ", model_, " --place input:0 --iterations 2")).err,
               HasSubstr("--iterations requires --run"));
 }
