@@ -122,6 +122,59 @@ TEST_F(TrainRanksTest, AnyNumberOfProcessesGivesTheSameWeightsAtTheBytesOfARing)
   }
 }
 
+// The cluster is a described one: the choice does not depend on this machine.
+TEST_F(TrainRanksTest, ALayoutIsChosenPassedBackAndProved) {
+  const std::string config = Config("config.json", R"({"steps": 12})");
+  const std::string file = folder_ / "chosen.layout", proof = folder_ / "step.proof";
+  const Outcome alone = Rewright("train --threads 1 --json --quiet --keep-all " + config);
+  ASSERT_EQ(alone.status, 0) << alone.err;
+  for (int processes : {2, 4}) {
+    const Outcome chosen = RewrightScript(absl::StrCat(
+        Mpirun(processes), "$program train --threads 1 --json --quiet --keep-all ", config,
+        " --layout auto,tp=1 --cluster many-core --explain --save-layout ", file, " --prove ", proof, " >$out 2>$err"));
+    ASSERT_EQ(chosen.status, 0) << chosen.err;
+    const Json choice = Json::parse(chosen.out.substr(0, chosen.out.find('\n')), nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(choice.is_object() && choice.contains("next")) << chosen.out;
+    const std::string plain = absl::StrCat("dp=", processes, ",micro=4");
+    bool has_plain = false;
+    for (const Json& other : choice["next"]) {
+      EXPECT_GE(other["seconds"], choice["estimated_seconds"]) << other;
+      has_plain |= other["layout"] == plain;
+    }
+    EXPECT_TRUE(has_plain);
+    EXPECT_THAT(FileContents(file), HasSubstr(absl::StrCat("\nlayout ", choice["layout"].get<std::string>(), "\n")));
+    const Json back = Trained(processes, absl::StrCat(config, " --keep-all --layout ", file));
+    for (const std::string& out : {alone.out, chosen.out}) {
+      EXPECT_THAT(out, HasSubstr(back["weights_sha256"].get<std::string>())) << processes;
+    }
+    const Outcome checked = Rewright("check --json " + proof);
+    EXPECT_EQ(checked.status, 0) << checked.err << checked.out;
+    EXPECT_EQ(checked.Json()["verdict"], "proved");
+  }
+}
+
+TEST_F(TrainRanksTest, WhatAUserAsksForIsKeptByTheChoice) {
+  const std::string config = Config("config.json", R"({"steps": 12})");
+  const auto layout = [&](const std::string& asked) {
+    const std::string file = folder_ / "asked.layout";
+    Trained(2, absl::StrCat(config, " --layout ", asked, " --cluster many-core --save-layout ", file));
+    return FileContents(file);
+  };
+  EXPECT_THAT(layout("auto,pp=2"), AllOf(HasSubstr("pp=2"), HasSubstr("micro=4")));
+  EXPECT_THAT(layout("auto,dp=2,zero=3"), HasSubstr("layout dp=2,zero=3,micro=4"));
+  const auto error = [&](const std::string& flags) {
+    const Outcome outcome =
+        RewrightScript(absl::StrCat(Mpirun(2), "$program train --threads 1 ", config, " ", flags, " >$out 2>$err"));
+    EXPECT_NE(outcome.status, 0) << flags;
+    return outcome.err;
+  };
+  EXPECT_THAT(error("--layout auto,dp=3 --cluster many-core"), HasSubstr("expected what 2 ranks"));
+  EXPECT_THAT(error("--layout auto,micro=8 --cluster many-core"),
+              HasSubstr("--layout micro: found 8, expected data.micro_batches, 4"));
+  EXPECT_THAT(error("--layout auto,pp=x --cluster many-core"), HasSubstr("found `pp=x"));
+  EXPECT_THAT(error("--layout dp=2 --explain"), HasSubstr("expected --layout auto"));
+}
+
 // mpirun closes the pipes of its processes when it is interrupted, and tells them to end.
 TEST_F(TrainRanksTest, AnInterruptedLauncherLeavesACheckpoint) {
   const std::string config = Config("long.json", R"({"steps": 100000000, "checkpoint": {"every_steps": 1000000000}})");

@@ -122,6 +122,14 @@ absl::StatusOr<const sharding::Law*> ProvedLaws::Proved(const OpDef& op, const C
   return found->second ? &*found->second : nullptr;
 }
 
+std::vector<std::string> ProvedLaws::Texts() const {
+  std::vector<std::string> texts;
+  for (const auto& [text, law] : laws_) {
+    if (law) texts.push_back(absl::StrReplaceAll(text, {{"\n", " "}}));
+  }
+  return texts;
+}
+
 absl::StatusOr<std::vector<sharding::Law>> ProvedLaws::operator()(const OpDef& op,
                                                                   const std::vector<TensorType>& inputs,
                                                                   const Attrs& attrs) {

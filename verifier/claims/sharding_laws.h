@@ -39,6 +39,8 @@ class ProvedLaws {
                                                         const Attrs& attrs);
 
   int num_proved() const { return num_proved_; }
+  // The laws that are proved, each on one line, sorted.
+  std::vector<std::string> Texts() const;
 
  private:
   // Null: it is not proved, or no matcher can find its left side.

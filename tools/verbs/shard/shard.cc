@@ -27,6 +27,7 @@
 #include "tools/program/models.h"
 #include "tools/program/outputs.h"
 #include "tools/program/verb.h"
+#include "tools/verbs/check/step_proof.h"
 #include "tools/verbs/layout/cluster_cost.h"
 #include "tools/verbs/layout/layout_file.h"
 #include "tools/verbs/layout/placement_search.h"
@@ -43,7 +44,7 @@ struct ShardFlags {
   int64_t degree = 2;
   std::vector<std::string> places;
   std::string places_file;
-  std::string layout, cluster, saved;
+  std::string layout, cluster, saved, proof;
   bool explain = false;
   std::string output;
   bool check = false;
@@ -170,6 +171,13 @@ absl::StatusOr<sharding::Sharded> Cut(const ShardFlags& flags, const Graph& grap
     json["steps"].push_back({{"rule", step.rule}, {"replaced", step.replaced}, {"bindings", step.bindings}});
   }
   if (!flags.output.empty()) RETURN_IF_ERROR(WriteOutput(flags.output, PrintGraph(sharded.graph)));
+  if (!flags.proof.empty()) {
+    distributed::ModelClaim claim{graph, {.degree = degree, .graph = sharded.graph}};
+    for (const sharding::Placement& placement : placements) claim.cut.axes.emplace_back(placement.tensor, placement.axis);
+    distributed::ProofText proof;
+    proof.model = std::move(claim);
+    RETURN_IF_ERROR(WriteStepProof(std::move(proof), flags.time_limit, flags.proof, console));
+  }
   return sharded;
 }
 
@@ -289,6 +297,9 @@ Action DeclareShard(CommandLine& line) {
       .Needs(layout);
   line.AddSwitch("--check", &flags->check,
                  "Compare with the original on random inputs: by the interpreter; with --run on the device");
+  line.AddOutputPath("--prove", &flags->proof,
+                     "Write the proof that the cut graph is the model, for rewright check")
+      .Type("F.proof");
   line.AddOutputPath("-o,--output", &flags->output, "Write the graph as text; - is standard output").Type("GRAPH.txt");
   const Flag run =
       line.AddSwitch("--run", &flags->run, "Run it, under mpirun -n N on N processes, and time it").Excludes(degree);

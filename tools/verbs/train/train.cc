@@ -33,6 +33,7 @@
 #include "tools/program/outputs.h"
 #include "tools/program/progress.h"
 #include "tools/program/verb.h"
+#include "tools/verbs/check/step_proof.h"
 #include "tools/verbs/train/ranks.h"
 #include "tools/verbs/train/step_search.h"
 #include "tools/verbs/train/train_layout.h"
@@ -49,7 +50,7 @@ struct TrainFlags {
   std::string events_folder;
   bool seed_given = false;
   std::string output;
-  std::string plan;
+  std::string plan, proof;
   std::string device = "cpu";
   LayoutFlags layout;
   double timeout = 300;
@@ -184,6 +185,21 @@ absl::Status WritePlan(const Trainer& trainer, const std::string& path, Communic
   return WriteOutput(path, distributed::PrintPlan(distributed::MeanOf(measured)));
 }
 
+// Proves, before the first step, that the lists of all ranks compute the step of one device.
+absl::Status ProveRun(const Trainer& trainer, const std::string& path, Communicator& ranks, Console& console) {
+  if (trainer.running().sums == nullptr) {
+    return absl::InvalidArgumentError("--prove: found a step of one graph, expected data.micro_batches of at least 2");
+  }
+  return FromRankZero(ranks, "the proof",
+                      [&]() -> absl::StatusOr<std::string> {
+                        distributed::ProofText proof;
+                        proof.step = *trainer.running().claim;
+                        RETURN_IF_ERROR(WriteStepProof(std::move(proof), kLawSeconds, path, console));
+                        return std::string();
+                      })
+      .status();
+}
+
 absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlags& flags, const ModelMetadata& metadata,
                     Communicator& ranks, Console& console) {
   if (!flags.output.empty()) {
@@ -255,6 +271,7 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   if (ranks.rank() == 0) {
     RETURN_IF_ERROR(CheckOutputs({{"--output", flags.output, OutputFlag::Use::kReplace, /*binary=*/true},
                                   {"--plan", flags.plan},
+                                  {"--prove", flags.proof},
                                   {"--profile", flags.profile, OutputFlag::Use::kKeep}},
                                  {flags.config}, session));
   }
@@ -291,6 +308,7 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
     };
   }
   options.sharing.layout = layout;
+  options.sharing.claims = !flags.proof.empty() && ranks.rank() == 0;
   options.sharing.bucket_bytes = static_cast<int64_t>(flags.bucket_mb * (1 << 20));
   options.sharing.cut = [&](const Graph& graph, const StateAxes& axes, int degree, Communicator& over,
                             bool exact_only) { return CutStep(graph, axes, degree, over, exact_only, console); };
@@ -312,6 +330,7 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   if (!trainer.ok()) {
     return ErrorAt(flags.config, trainer.status());
   }
+  if (!flags.proof.empty()) RETURN_IF_ERROR(ProveRun(**trainer, flags.proof, ranks, console));
   for (const std::string& note : (*trainer)->notes()) console.Warning(note);
   if (!config.built_in) ShowTrained(**trainer, console);
   if (flags.resume) console.Note(absl::StrCat("resumed behind step ", (*trainer)->position()));
@@ -354,6 +373,10 @@ Action DeclareTrain(CommandLine& line) {
                      "Write the actions of each rank in a step of micro-batches there, with measured seconds; - is "
                      "standard output (rewright simulate)")
       .Type("F.plan");
+  line.AddOutputPath("--prove", &flags->proof,
+                     "Prove before the first step that the lists of all ranks compute the step of one device, and "
+                     "write the proof there (rewright check)")
+      .Type("F.proof");
   AddDevice(line, &flags->device, /*with_reference=*/true);
   line.Add(
           "--layout", &flags->layout.layout,
