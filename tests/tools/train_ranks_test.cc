@@ -175,6 +175,32 @@ TEST_F(TrainRanksTest, WhatAUserAsksForIsKeptByTheChoice) {
   EXPECT_THAT(error("--layout dp=2 --explain"), HasSubstr("expected --layout auto"));
 }
 
+TEST_F(TrainRanksTest, AnEditedPlanRunsWhereItIsProved) {
+  const std::string config = Config("config.json", R"({"steps": 12})"), plan = folder_ / "step.plan";
+  const Json first = Trained(2, absl::StrCat(config, " --keep-all --layout dp=2 --plan ", plan));
+  const std::string again = absl::StrCat(config, " --keep-all --layout dp=2 --run-plan ", plan);
+  EXPECT_EQ(Trained(2, again)["weights_sha256"], first["weights_sha256"]);
+  const auto error = [&](const std::string& from, const std::string& to) {
+    std::string text = FileContents(plan);
+    const size_t at = text.find(from, text.find("ACCUMULATE"));
+    EXPECT_NE(at, std::string::npos) << text;
+    WriteContents(plan, text.replace(at, from.size(), to));
+    const Outcome run = RewrightScript(absl::StrCat(Mpirun(2), "$program train --threads 1 ", again, " >$out 2>$err"));
+    EXPECT_NE(run.status, 0);
+    return run.err;
+  };
+  const std::string sound = FileContents(plan);
+  const size_t last = sound.rfind("ACCUMULATE");
+  const std::string line = sound.substr(last, sound.find('\n', last) - last);  // of micro-batch 3
+  EXPECT_THAT(error(line, line.substr(0, line.rfind(' ')) + " 2"),
+              AllOf(HasSubstr("refuted: rank "), HasSubstr("on one device it is ")));
+  std::string other = sound;
+  other.replace(other.find("f32["), 4, "f64[");
+  WriteContents(plan, other);
+  const Outcome run = RewrightScript(absl::StrCat(Mpirun(2), "$program train --threads 1 ", again, " >$out 2>$err"));
+  EXPECT_THAT(run.err, HasSubstr("the plan: found `"));
+}
+
 // mpirun closes the pipes of its processes when it is interrupted, and tells them to end.
 TEST_F(TrainRanksTest, AnInterruptedLauncherLeavesACheckpoint) {
   const std::string config = Config("long.json", R"({"steps": 100000000, "checkpoint": {"every_steps": 1000000000}})");

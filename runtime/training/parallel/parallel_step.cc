@@ -7,11 +7,13 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 #include "runtime/distributed/check_plan.h"
 #include "runtime/distributed/generate.h"
+#include "runtime/distributed/plan_text.h"
 #include "runtime/parallel/owner_computes_executable.h"
 #include "runtime/parallel/run_collective.h"
 #include "runtime/signature.h"
@@ -73,9 +75,36 @@ std::vector<int> AxesOfInputs(const RankExecutable& step) {
   return axes;
 }
 
+// The plan but for its lists and for what was measured.
+std::vector<std::string> FrameOf(distributed::Plan plan) {
+  for (std::vector<distributed::Action>& list : plan.lists) list.clear();
+  plan.update_seconds = 0;
+  for (distributed::PlanSubgraph& subgraph : plan.subgraphs) {
+    subgraph.scratch_bytes = subgraph.own_bytes = 0;
+    subgraph.seconds = 0;
+  }
+  return absl::StrSplit(distributed::PrintPlan(plan), '\n');
+}
+
+// Takes the lists of a plan that is otherwise the same.
+absl::Status TakeLists(const distributed::Plan& from, distributed::Plan* plan) {
+  std::vector<std::string> found = FrameOf(from), expected = FrameOf(*plan);
+  found.resize(std::max(found.size(), expected.size()));
+  expected.resize(found.size());
+  const auto [is, was] = std::mismatch(found.begin(), found.end(), expected.begin());
+  if (is != found.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the plan: found `", *is, "`, expected `", *was, "` of this run and layout"));
+  }
+  plan->lists = from.lists;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<distributed::PlanExecutor>> ExecutorOf(distributed::PlanParts parts,
+                                                                      const SharingOptions& sharing,
                                                                       const MeshCommunicators& ranks) {
   parts.rank = ranks.all().rank();
+  if (sharing.lists) RETURN_IF_ERROR(TakeLists(*sharing.lists, &parts.plan));
   RETURN_IF_ERROR(distributed::CheckPlan(parts.plan));
   return distributed::PlanExecutor::Create(std::move(parts), {ranks.model_parallel(), ranks.data_parallel()});
 }
@@ -144,6 +173,9 @@ class ClaimWriter {
 
   std::shared_ptr<const StepClaim> Of(const distributed::Plan& plan) {
     claim_.plan = plan;
+    for (int replica = 0; replica < plan.mesh.replicas(); ++replica) {
+      claim_.loads.push_back(distributed::MicroBatchesOf(sharing_.layout.zero, plan, replica));
+    }
     return std::make_shared<const StepClaim>(std::move(claim_));
   }
 
@@ -215,7 +247,7 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph& gradie
     ASSIGN_OR_RETURN(const Shard own, from->LocalState(name));
     return own.tensor;
   });
-  ASSIGN_OR_RETURN(made.sums, ExecutorOf(std::move(parts), ranks));
+  ASSIGN_OR_RETURN(made.sums, ExecutorOf(std::move(parts), sharing, ranks));
   made.step = std::move(update);
   if (sharing.claims) {
     ASSIGN_OR_RETURN(made.claim, ClaimOfPipeline(step, *stages, placed, cut, sharing, made.sums->plan()));
@@ -244,7 +276,7 @@ absl::Status AddSumsOfOnePass(const Graph& step, const Graph& gradients, const s
     return std::vector<Tensor>();
   };
   parts.executables.push_back(std::move(pass));
-  ASSIGN_OR_RETURN(made->sums, ExecutorOf(std::move(parts), ranks));
+  ASSIGN_OR_RETURN(made->sums, ExecutorOf(std::move(parts), sharing, ranks));
   if (!sharing.claims) return absl::OkStatus();
   ClaimWriter claim(sharing, unpacked, step);
   ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(unpacked, config.places, Signature(unpacked).input_names));
@@ -301,7 +333,7 @@ absl::Status AddSumsOfLayers(const Graph& step, const Graph& gradients, const st
         ASSIGN_OR_RETURN(const Shard local, update->LocalState(name));
         return local.tensor;
       });
-  ASSIGN_OR_RETURN(made->sums, ExecutorOf(std::move(parts), ranks));
+  ASSIGN_OR_RETURN(made->sums, ExecutorOf(std::move(parts), sharing, ranks));
   if (!sharing.claims) return absl::OkStatus();
   ClaimWriter claim(sharing, cut.gradients, step);
   for (const Subgraphs::Subgraph& subgraph : cut.layers.subgraphs.subgraphs) {
@@ -414,8 +446,7 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
     ASSIGN_OR_RETURN(made.step, runner.Prepare(step));
   }
   if (gradients == nullptr) return made;
-  RETURN_IF_ERROR(
-      AddSumsOfLayers(step, *gradients, updated, config, sharing, ranks, runner, zero, update, cut, &made));
+  RETURN_IF_ERROR(AddSumsOfLayers(step, *gradients, updated, config, sharing, ranks, runner, zero, update, cut, &made));
   return made;
 }
 

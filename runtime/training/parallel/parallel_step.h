@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@
 #include "core/device/device.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/distributed/plan_executor.h"
-#include "runtime/distributed/step_proof.h"
+#include "runtime/distributed/proof/step_proof.h"
 #include "runtime/parallel/rank_executable.h"
 #include "runtime/training/config.h"
 #include "runtime/training/parallel/layout.h"
@@ -33,6 +34,8 @@ struct SharingOptions {
   DeviceCosts device;
   // ParallelStep::claim is wanted. Needs `cut_alone` for tp.
   bool claims = false;
+  // Lists that run instead of those of the layout: of a plan with its tensors and subgraphs.
+  std::optional<distributed::Plan> lists;
   // Gradients of at least this size are summed over ranks at once, while those before them in the model are computed.
   int64_t bucket_bytes = int64_t{25} << 20;
 };

@@ -1,5 +1,5 @@
 // Claims of training runs, proved; and damaged in one place, of which none is.
-#include "runtime/distributed/step_proof.h"
+#include "runtime/distributed/proof/step_proof.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 
 #include "core/ops/ops.h"
-#include "runtime/distributed/step_proof_text.h"
+#include "runtime/distributed/proof/step_proof_text.h"
 #include "tests/runtime/distributed/plans_util.h"
 #include "tests/runtime/training/layouts_util.h"
 
@@ -98,7 +98,8 @@ TEST_F(StepProofTest, TheListsOfEveryLayoutAreProved) {
 }
 
 TEST_F(StepProofTest, MasksAndRunningAveragesAreProved) {
-  json_["model"] = Json::parse(R"({"conv_net": {"image": [1, 8, 8], "channels": [4, 8], "classes": 10, "dropout": 0.1}})");
+  json_["model"] =
+      Json::parse(R"({"conv_net": {"image": [1, 8, 8], "channels": [4, 8], "classes": 10, "dropout": 0.1}})");
   for (const auto& [layout, size] : std::vector<std::pair<std::string, int>>{{"dp=2,zero=2", 2}, {"dp=2,pp=2", 4}}) {
     SCOPED_TRACE(layout);
     ExpectProved(ClaimOf(layout, size));
@@ -153,7 +154,8 @@ std::vector<std::pair<std::string, StepClaim>> WithOtherValues(const StepClaim& 
   const std::vector<int> sums = plan.TensorsOf(PlanTensor::Kind::kSum);
   for (int sum : sums) {
     for (int other : sums) {
-      const bool alike = plan.tensors[sum].leaf != plan.tensors[other].leaf && plan.LeafType(sum) == plan.LeafType(other);
+      const bool alike =
+          plan.tensors[sum].leaf != plan.tensors[other].leaf && plan.LeafType(sum) == plan.LeafType(other);
       const bool near = plan.tensors[sum].behind == plan.tensors[other].behind;
       if (sum >= other || !alike || !near || plan.tensors[sum].owner != plan.tensors[other].owner) continue;
       StepClaim& swapped = add("two gradients exchanged");

@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 #include "core/base/cpu_time.h"
 #include "core/base/files.h"
+#include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "substitutions/language/operator_variables.h"
 #include "substitutions/language/rule_printer.h"
@@ -447,9 +448,9 @@ Answer AnswerWithoutCertificates(const CheckFlags& flags, const std::map<std::st
 
 absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
   CheckFlags flags = given;
-  if (IsStepProof(flags.folder)) {
-    if (!flags.rules.empty()) return absl::InvalidArgumentError("--rules: found the proof of a step, expected DIR");
-    return CheckStepProof(flags.folder, flags.time_limit, session);
+  const bool of_step = IsStepProof(flags.folder);
+  if (of_step && !flags.rules.empty()) {
+    return absl::InvalidArgumentError("--rules: found the proof of a step, expected DIR");
   }
   Console& console = session.console;
   std::map<std::string, Rule> rules;
@@ -468,8 +469,13 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
       cvc5 = false;
     }
   }
-  if (flags.folder.empty()) {
-    if (flags.rules.empty()) return absl::InvalidArgumentError("found neither DIR nor --rules, expected one of them");
+  if (of_step) {
+    ASSIGN_OR_RETURN(const Answer answer, CheckStepProof(flags.folder, flags.time_limit, session, &rules));
+    if (answer == Answer::kNo || rules.empty()) return answer;
+  }
+  if (flags.folder.empty() || of_step) {
+    if (!of_step && flags.rules.empty())
+      return absl::InvalidArgumentError("found neither DIR nor --rules, expected one of them");
     const InterruptGuard interrupt;
     const Answer answer = AnswerWithoutCertificates(flags, rules, session);
     if (InterruptGuard::interrupted()) return absl::CancelledError("interrupted");
@@ -545,9 +551,10 @@ Action DeclareCheck(CommandLine& line) {
                  "Check each step of each proof by laws of its own, not the prover's (default on)");
   line.AddChoice("--solver", &flags->solver, {"z3", "cvc5", "both"},
                  "Who settles the queries (default both; Z3 alone where cvc5 is not installed)");
-  line.AddReal("--time-limit", &flags->time_limit, 0.001, 1e6,
-               "Seconds of work that cvc5 gets for one query, counted in its resource units, and the prover for a law of a "
-               "step (default 20)");
+  line.AddReal(
+      "--time-limit", &flags->time_limit, 0.001, 1e6,
+      "Seconds of work that cvc5 gets for one query, counted in its resource units, and the prover for a law of a "
+      "step (default 20)");
   return [flags](Session& session) { return Check(*flags, session); };
 }
 

@@ -11,6 +11,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/ir/text.h"
+#include "substitutions/language/rule_parser.h"
 #include "tools/program/outputs.h"
 #include "tools/verbs/train/train_layout.h"
 #include "verifier/claims/sharding_laws.h"
@@ -24,8 +25,8 @@ using distributed::StepVerdict;
 absl::StatusOr<StepVerdict> ProveAnew(ProofText* proof, double law_seconds) {
   ProvedLaws laws(law_seconds);
   const auto derive = [&](const Graph& graph, const CutByLaws& cut) -> absl::StatusOr<Graph> {
-    ASSIGN_OR_RETURN(const sharding::Sharded sharded, sharding::Shard(graph, PlacementsOf(cut.axes), cut.degree,
-                                                                      std::ref(laws), cut.exact_only));
+    ASSIGN_OR_RETURN(const sharding::Sharded sharded,
+                     sharding::Shard(graph, PlacementsOf(cut.axes), cut.degree, std::ref(laws), cut.exact_only));
     return sharded.graph;
   };
   StepVerdict verdict;
@@ -45,9 +46,9 @@ absl::Status WriteStepProof(ProofText proof, double law_seconds, const std::stri
   ASSIGN_OR_RETURN(const StepVerdict verdict, ProveAnew(&proof, law_seconds));
   if (verdict.kind != StepVerdict::Kind::kProved) {
     return absl::InternalError(
-        absl::StrCat("--prove: ", distributed::StepVerdictName(verdict.kind), ": ", verdict.reason));
+        absl::StrCat("the lists of ranks: ", distributed::StepVerdictName(verdict.kind), ": ", verdict.reason));
   }
-  RETURN_IF_ERROR(WriteOutput(path, PrintProof(proof)));
+  if (!path.empty()) RETURN_IF_ERROR(WriteOutput(path, PrintProof(proof)));
   console.Result(absl::StrFormat("proved:   ranks compute what one device computes: %d statements, %d laws",
                                  verdict.statements, proof.laws.size()));
   return absl::OkStatus();
@@ -57,7 +58,8 @@ bool IsStepProof(const std::string& path) {
   return std::filesystem::is_regular_file(path) && std::filesystem::path(path).extension() == ".proof";
 }
 
-absl::StatusOr<Answer> CheckStepProof(const std::string& path, double law_seconds, Session& session) {
+absl::StatusOr<Answer> CheckStepProof(const std::string& path, double law_seconds, Session& session,
+                                      std::map<std::string, Rule>* laws_of_cuts) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   auto parsed = distributed::ParseProof(text);
   if (!parsed.ok()) return ErrorAt(path, parsed.status());
@@ -73,15 +75,19 @@ absl::StatusOr<Answer> CheckStepProof(const std::string& path, double law_second
   }
   const bool proved = verdict->kind == StepVerdict::Kind::kProved;
   const std::string name = distributed::StepVerdictName(verdict->kind);
-  session.console.Result(
-      proved ? absl::StrFormat("%s: ranks compute what one device computes: %d statements, %d laws", name,
-                               verdict->statements, laws.size())
-             : absl::StrCat(name, ": ", verdict->reason));
+  session.console.Result(proved ? absl::StrFormat("%s: ranks compute what one device computes: %d statements, %d laws",
+                                                  name, verdict->statements, laws.size())
+                                : absl::StrCat(name, ": ", verdict->reason));
   Json& json = session.console.json();
   json["verdict"] = name;
   if (!proved) json["reason"] = verdict->reason;
   json["statements"] = verdict->statements;
   json["laws"] = laws;
+  for (size_t k = 0; proved && k < laws.size(); ++k) {
+    ASSIGN_OR_RETURN(std::vector<Rule> rules,
+                     ParseRules(absl::StrCat("rule law-", k + 1, "\n  ", laws[k], "\n"), path));
+    laws_of_cuts->emplace(rules[0].name, std::move(rules[0]));
+  }
   return proved ? Answer::kYes : Answer::kNo;
 }
 

@@ -1,10 +1,12 @@
 // Proofs that ranks compute what one device computes: made for a run or a cut model, and checked.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "runtime/distributed/step_proof_text.h"
+#include "runtime/distributed/proof/step_proof_text.h"
+#include "substitutions/language/rule.h"
 #include "tools/program/verb.h"
 
 namespace rewright {
@@ -16,13 +18,15 @@ inline constexpr double kLawSeconds = 10;
 // rank, the action and the tensor.
 absl::StatusOr<distributed::StepVerdict> ProveAnew(distributed::ProofText* proof, double law_seconds);
 
-// Proves the claim, writes it to the file, and shows so.
+// Proves the claim, writes it to the file where that is not empty, and shows so.
 absl::Status WriteStepProof(distributed::ProofText proof, double law_seconds, const std::string& path,
                             Console& console);
 
 // True if the file is such a proof and no folder of certificates.
 bool IsStepProof(const std::string& path);
-// `rewright check F.proof`: the claim is proved once more, by the laws that it names and no others.
-absl::StatusOr<Answer> CheckStepProof(const std::string& path, double law_seconds, Session& session);
+// `rewright check F.proof`: the claim is proved once more, by the laws that it names and no others; `laws` receives
+// these.
+absl::StatusOr<Answer> CheckStepProof(const std::string& path, double law_seconds, Session& session,
+                                      std::map<std::string, Rule>* laws);
 
 }  // namespace rewright

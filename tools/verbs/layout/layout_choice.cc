@@ -127,8 +127,7 @@ class Chooser {
     TrainConfig config = config_;
     RETURN_IF_ERROR(ApplyLayout({.micro = micro}, &config));
     ASSIGN_OR_RETURN(const TrainableModel model, options_.load(config));
-    ASSIGN_OR_RETURN(of->second.planner,
-                     StepPlanner::Create(config, model, cluster_, memory_of_, options_.planner));
+    ASSIGN_OR_RETURN(of->second.planner, StepPlanner::Create(config, model, cluster_, memory_of_, options_.planner));
     return &of->second;
   }
 
@@ -188,14 +187,13 @@ class Chooser {
                                                      options_.ranks, " ranks and a batch of ", config_.batch,
                                                      " can do"));
     }
-    const auto least = std::min_element(found_.begin(), found_.end(),
-                                        [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+    const auto least =
+        std::min_element(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
     const int64_t limit = options_.memory_bytes;
     if (limit > 0 && least->bytes > limit && !options_.may_exceed) {
-      return absl::ResourceExhaustedError(
-          absl::StrFormat("--layout: a rank has %.1f MB of memory, expected at least %.1f MB, for %s",
-                          static_cast<double>(limit) / 1e6, static_cast<double>(least->bytes) / 1e6,
-                          distributed::PrintLayout(least->layout)));
+      return absl::ResourceExhaustedError(absl::StrFormat(
+          "--layout: a rank has %.1f MB of memory, expected at least %.1f MB, for %s", static_cast<double>(limit) / 1e6,
+          static_cast<double>(least->bytes) / 1e6, distributed::PrintLayout(least->layout)));
     }
     LayoutChoice choice;
     choice.tried = tried_;
@@ -249,8 +247,8 @@ class Chooser {
       std::string where = "whole on every rank";
       if (tensor.owner >= 0) where = absl::StrCat("of rank ", tensor.owner, " of each replica, whose stage reads it");
       if (tensor.cut >= 0) {
-        absl::StrAppend(&where, absl::StrFormat(", in blocks along axis %d over dp: %.3f of %.3f MB a rank",
-                                                tensor.cut, megabytes / best.layout.dp, megabytes));
+        absl::StrAppend(&where, absl::StrFormat(", in blocks along axis %d over dp: %.3f of %.3f MB a rank", tensor.cut,
+                                                megabytes / best.layout.dp, megabytes));
       } else {
         absl::StrAppend(&where, absl::StrFormat(": %.3f MB", megabytes));
       }

@@ -17,7 +17,8 @@ absl::StatusOr<LayoutFile> ParseLayoutFile(const std::string& text, const std::s
   // Placements keep their numbers of lines.
   std::vector<std::string> lines = absl::StrSplit(text, '\n');
   for (size_t k = 0; k < lines.size(); ++k) {
-    const absl::string_view line = absl::StripAsciiWhitespace(absl::string_view(lines[k]).substr(0, lines[k].find('#')));
+    const absl::string_view line =
+        absl::StripAsciiWhitespace(absl::string_view(lines[k]).substr(0, lines[k].find('#')));
     if (!absl::StartsWith(line, kKey)) continue;
     if (!layout.layout.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(file, ", line ", k + 1, ": found a second layout, expected one"));

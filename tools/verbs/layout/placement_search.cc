@@ -208,9 +208,8 @@ absl::StatusOr<PlacementChoice> PlacementsOfModel(const Graph& model, int degree
   PlacementSearchOptions options{.memory_bytes = cluster.memory_bytes};
   std::vector<int> whole(groups.size(), -1), batch = whole;
   for (size_t k = 0; k < groups.size(); ++k) {
-    const bool is_input = std::any_of(graph.inputs().begin(), graph.inputs().end(), [&](Value input) {
-      return graph.node(input.node).name == groups[k].names[0];
-    });
+    const bool is_input = std::any_of(graph.inputs().begin(), graph.inputs().end(),
+                                      [&](Value input) { return graph.node(input.node).name == groups[k].names[0]; });
     if (is_input && groups[k].axes[0] == 0) batch[k] = 0;
   }
   options.starts = {batch, whole};

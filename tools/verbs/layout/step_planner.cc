@@ -142,8 +142,7 @@ absl::StatusOr<GraphStep> StepPlanner::PlanOfStages(const RankLayout& layout, co
   }
   const int zero = layout.dp > 1 ? layout.zero : 0;
   if (zero > 0) axes = PipelineZeroAxes(graphs_.step, stages, layout.dp, zero);
-  GraphStep made{
-      stages.Tensors(graphs_.step, layout.dp, micro_batches_, CutsOf(stages.gradients, graphs_.step, axes))};
+  GraphStep made{stages.Tensors(graphs_.step, layout.dp, micro_batches_, CutsOf(stages.gradients, graphs_.step, axes))};
   for (size_t p = 0; p < made.plan.subgraphs.size(); ++p) {
     const Graph& pass = stages.layers.subgraphs.subgraphs[p].graph;
     if (layout.tp > 1) made.plan.subgraphs[p].over = made.plan.mesh.Find("tp");
@@ -157,14 +156,13 @@ absl::StatusOr<GraphStep> StepPlanner::PlanOfStages(const RankLayout& layout, co
 
 absl::StatusOr<GraphStep> StepPlanner::PlanOfWhole(const RankLayout& layout) {
   const int zero = layout.dp > 1 ? layout.zero : 0;
-  ASSIGN_OR_RETURN(const LayeredStep cut, CutStep(graphs_.gradients, graphs_.step, graphs_.updated,
-                                                  {.zero = zero, .groups = costs_.groups}));
+  ASSIGN_OR_RETURN(const LayeredStep cut,
+                   CutStep(graphs_.gradients, graphs_.step, graphs_.updated, {.zero = zero, .groups = costs_.groups}));
   const StateAxes axes = zero > 0 ? ZeroAxes(graphs_.step, layout.dp, zero) : StateAxes();
   GraphStep made{PlanOfLayers(cut.gradients, cut.layers, graphs_.step, MeshOf(layout), micro_batches_,
                               CutsOf(cut.gradients, graphs_.step, axes))};
   for (size_t p = 0; p < made.plan.subgraphs.size(); ++p) {
-    RETURN_IF_ERROR(
-        Describe(cut.layers.subgraphs.subgraphs[p].graph, /*axes=*/{}, /*tp=*/1, &made.plan.subgraphs[p]));
+    RETURN_IF_ERROR(Describe(cut.layers.subgraphs.subgraphs[p].graph, /*axes=*/{}, /*tp=*/1, &made.plan.subgraphs[p]));
   }
   NoteAlike(&made.plan);
   distributed::WriteDataParallel(zero, &made.plan);
@@ -177,8 +175,8 @@ absl::StatusOr<GraphStep> StepPlanner::PlanOfGroups(const RankLayout& layout, co
   ASSIGN_OR_RETURN(const StateAxes placed, PlacedStates(unpacked, places, Signature(unpacked).input_names));
   const auto ranks = static_cast<int>(layout.ranks());
   const StateAxes axes = layout.zero > 0 ? ZeroAxes(graphs_.step, ranks, layout.zero) : StateAxes();
-  GraphStep made{PlanOfOnePass(unpacked, graphs_.step, MeshOf(layout), micro_batches_,
-                               CutsOf(unpacked, graphs_.step, axes).sums)};
+  GraphStep made{
+      PlanOfOnePass(unpacked, graphs_.step, MeshOf(layout), micro_batches_, CutsOf(unpacked, graphs_.step, axes).sums)};
   RETURN_IF_ERROR(Describe(unpacked, placed, layout.tp, made.plan.subgraphs.data()));
   NoteAlike(&made.plan);
   distributed::WriteDataParallel(layout.zero, &made.plan);
@@ -202,8 +200,10 @@ absl::Status StepPlanner::AddUpdate(const RankLayout& layout, const StateAxes& p
   ASSIGN_OR_RETURN(const double update, CachedSeconds(graphs_.step));
   const int parts = layout.pp > 1 ? layout.group_size() : 1;
   const bool cut = layout.zero > 0 && layout.ranks() > 1;
-  made->plan.update_seconds =
-      update / parts / (!cut ? 1 : layout.pp > 1 ? layout.dp : static_cast<double>(layout.ranks()));
+  made->plan.update_seconds = update / parts /
+                              (!cut            ? 1
+                               : layout.pp > 1 ? layout.dp
+                                               : static_cast<double>(layout.ranks()));
   return absl::OkStatus();
 }
 

@@ -81,7 +81,8 @@ absl::StatusOr<std::vector<sharding::Placement>> GivenPlacements(const ShardFlag
     if (!placement.ok()) return ErrorAt("--place", placement.status());
     placements.push_back(*std::move(placement));
   }
-  if (placements.empty()) return absl::InvalidArgumentError("found no placement, expected --place, --places or --layout");
+  if (placements.empty())
+    return absl::InvalidArgumentError("found no placement, expected --place, --places or --layout");
   return placements;
 }
 
@@ -143,9 +144,9 @@ absl::StatusOr<Answer> Check(const Graph& original, const sharding::Sharded& sha
 absl::StatusOr<sharding::Sharded> Cut(const ShardFlags& flags, const Graph& graph, int degree,
                                       const distributed::Cluster& cluster, Console& console) {
   ProvedLaws laws(flags.time_limit);
-  ASSIGN_OR_RETURN(const std::vector<sharding::Placement> placements,
-                   flags.layout == kAuto ? ChosenPlacements(flags, graph, degree, cluster, laws, console)
-                                         : GivenPlacements(flags));
+  ASSIGN_OR_RETURN(
+      const std::vector<sharding::Placement> placements,
+      flags.layout == kAuto ? ChosenPlacements(flags, graph, degree, cluster, laws, console) : GivenPlacements(flags));
   ASSIGN_OR_RETURN(sharding::Sharded sharded, sharding::Shard(graph, placements, degree, std::ref(laws)));
   int applications = 0;
   for (NodeId id : graph.nodes()) applications += graph.node(id).op != nullptr;
@@ -173,7 +174,8 @@ absl::StatusOr<sharding::Sharded> Cut(const ShardFlags& flags, const Graph& grap
   if (!flags.output.empty()) RETURN_IF_ERROR(WriteOutput(flags.output, PrintGraph(sharded.graph)));
   if (!flags.proof.empty()) {
     distributed::ModelClaim claim{graph, {.degree = degree, .graph = sharded.graph}};
-    for (const sharding::Placement& placement : placements) claim.cut.axes.emplace_back(placement.tensor, placement.axis);
+    for (const sharding::Placement& placement : placements)
+      claim.cut.axes.emplace_back(placement.tensor, placement.axis);
     distributed::ProofText proof;
     proof.model = std::move(claim);
     RETURN_IF_ERROR(WriteStepProof(std::move(proof), flags.time_limit, flags.proof, console));
@@ -185,9 +187,9 @@ absl::StatusOr<Answer> ShardModel(const ShardFlags& flags, Session& session) {
   ASSIGN_OR_RETURN(const ImportedModel model,
                    LoadModel(flags.model, {.dims = flags.dims, .fold_defaults = flags.fold_defaults}, session.console));
   const auto degree = static_cast<int>(flags.degree);
-  ASSIGN_OR_RETURN(const distributed::Cluster cluster,
-                   flags.cluster.empty() ? DefaultCluster(degree, NumThreads(session.flags.threads))
-                                         : distributed::ReadCluster(flags.cluster));
+  ASSIGN_OR_RETURN(const distributed::Cluster cluster, flags.cluster.empty()
+                                                           ? DefaultCluster(degree, NumThreads(session.flags.threads))
+                                                           : distributed::ReadCluster(flags.cluster));
   ASSIGN_OR_RETURN(const sharding::Sharded sharded, Cut(flags, model.graph, degree, cluster, session.console));
   return flags.check ? Check(model.graph, sharded, session) : Answer::kYes;
 }
@@ -278,12 +280,11 @@ Action DeclareShard(CommandLine& line) {
       .Type("NAME:AXIS");
   line.Add("--places", &flags->places_file, "A file of such placements, one on each line; # starts a comment")
       .Type("FILE");
-  const Flag layout =
-      line.Add("--layout", &flags->layout,
-               "auto: cut what makes a run shortest by estimate; F.layout: the placements of that file")
-          .Type("auto|F.layout")
-          .Excludes("--place")
-          .Excludes("--places");
+  const Flag layout = line.Add("--layout", &flags->layout,
+                               "auto: cut what makes a run shortest by estimate; F.layout: the placements of that file")
+                          .Type("auto|F.layout")
+                          .Excludes("--place")
+                          .Excludes("--places");
   line.Add("--cluster", &flags->cluster,
            "With --layout auto: the devices and their links, a file or one that comes with the program (default: this "
            "machine)")
@@ -297,8 +298,7 @@ Action DeclareShard(CommandLine& line) {
       .Needs(layout);
   line.AddSwitch("--check", &flags->check,
                  "Compare with the original on random inputs: by the interpreter; with --run on the device");
-  line.AddOutputPath("--prove", &flags->proof,
-                     "Write the proof that the cut graph is the model, for rewright check")
+  line.AddOutputPath("--prove", &flags->proof, "Write the proof that the cut graph is the model, for rewright check")
       .Type("F.proof");
   line.AddOutputPath("-o,--output", &flags->output, "Write the graph as text; - is standard output").Type("GRAPH.txt");
   const Flag run =

@@ -50,7 +50,7 @@ struct TrainFlags {
   std::string events_folder;
   bool seed_given = false;
   std::string output;
-  std::string plan, proof;
+  std::string plan, proof, lists;
   std::string device = "cpu";
   LayoutFlags layout;
   double timeout = 300;
@@ -58,6 +58,9 @@ struct TrainFlags {
   std::string profile;
   StepSearchFlags search;
   int64_t second_tier = 0;  // bytes
+
+  // Lists that a person wrote are proved in any case.
+  bool proves() const { return !proof.empty() || !lists.empty(); }
 };
 
 absl::StatusOr<TrainConfig> LoadConfig(const TrainFlags& flags, uint64_t seed) {
@@ -188,7 +191,8 @@ absl::Status WritePlan(const Trainer& trainer, const std::string& path, Communic
 // Proves, before the first step, that the lists of all ranks compute the step of one device.
 absl::Status ProveRun(const Trainer& trainer, const std::string& path, Communicator& ranks, Console& console) {
   if (trainer.running().sums == nullptr) {
-    return absl::InvalidArgumentError("--prove: found a step of one graph, expected data.micro_batches of at least 2");
+    return absl::InvalidArgumentError(
+        "--prove and --run-plan: found a step of one graph, expected data.micro_batches of at least 2");
   }
   return FromRankZero(ranks, "the proof",
                       [&]() -> absl::StatusOr<std::string> {
@@ -283,9 +287,8 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   options.ranks = &ranks;
   ASSIGN_OR_RETURN(Engine engine,
                    Engine::Open(flags.device, session.flags.threads, ranks.rank() == 0 ? flags.profile : ""));
-  ASSIGN_OR_RETURN(const RankLayout layout,
-                   LayoutOfRun(flags.layout, flags.search.memory_limit, !flags.profile.empty(), options.data_folder,
-                               engine, ranks, session, &config));
+  ASSIGN_OR_RETURN(const RankLayout layout, LayoutOfRun(flags.layout, flags.search.memory_limit, !flags.profile.empty(),
+                                                        options.data_folder, engine, ranks, session, &config));
   ASSIGN_OR_RETURN(LoadedModel loaded, LoadTrainedModel(config, options.data_folder, console));
   if (flags.second_tier > 0) {
     RETURN_IF_ERROR(engine.Wrap([&](std::unique_ptr<Device> device) {
@@ -308,7 +311,13 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
     };
   }
   options.sharing.layout = layout;
-  options.sharing.claims = !flags.proof.empty() && ranks.rank() == 0;
+  options.sharing.claims = flags.proves() && ranks.rank() == 0;
+  if (!flags.lists.empty()) {
+    ASSIGN_OR_RETURN(const std::string text, ReadText(flags.lists));
+    auto plan = distributed::ParsePlan(text);
+    if (!plan.ok()) return ErrorAt(flags.lists, plan.status());
+    options.sharing.lists = *std::move(plan);
+  }
   options.sharing.bucket_bytes = static_cast<int64_t>(flags.bucket_mb * (1 << 20));
   options.sharing.cut = [&](const Graph& graph, const StateAxes& axes, int degree, Communicator& over,
                             bool exact_only) { return CutStep(graph, axes, degree, over, exact_only, console); };
@@ -330,7 +339,7 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   if (!trainer.ok()) {
     return ErrorAt(flags.config, trainer.status());
   }
-  if (!flags.proof.empty()) RETURN_IF_ERROR(ProveRun(**trainer, flags.proof, ranks, console));
+  if (flags.proves()) RETURN_IF_ERROR(ProveRun(**trainer, flags.proof, ranks, console));
   for (const std::string& note : (*trainer)->notes()) console.Warning(note);
   if (!config.built_in) ShowTrained(**trainer, console);
   if (flags.resume) console.Note(absl::StrCat("resumed behind step ", (*trainer)->position()));
@@ -377,6 +386,9 @@ Action DeclareTrain(CommandLine& line) {
                      "Prove before the first step that the lists of all ranks compute the step of one device, and "
                      "write the proof there (rewright check)")
       .Type("F.proof");
+  line.Add("--run-plan", &flags->lists,
+           "Run the lists of this plan, as --plan wrote it and as it was edited, once they are proved as with --prove")
+      .Type("F.plan");
   AddDevice(line, &flags->device, /*with_reference=*/true);
   line.Add(
           "--layout", &flags->layout.layout,

@@ -130,13 +130,11 @@ absl::StatusOr<RankLayout> LayoutOfRun(const LayoutFlags& flags, int64_t memory_
   LayoutFile file;
   if (ranks.size() > 1) {
     const int threads = NumThreads(session.flags.threads);
-    ASSIGN_OR_RETURN(const distributed::Cluster cluster, flags.cluster.empty()
-                                                             ? MeasuredCluster(ranks, threads)
-                                                             : distributed::ReadCluster(flags.cluster));
+    ASSIGN_OR_RETURN(const distributed::Cluster cluster,
+                     flags.cluster.empty() ? MeasuredCluster(ranks, threads) : distributed::ReadCluster(flags.cluster));
     ASSIGN_OR_RETURN(const std::string text, FromRankZero(ranks, "the layout", [&]() -> absl::StatusOr<std::string> {
-                       ASSIGN_OR_RETURN(const LayoutChoice choice,
-                                        Chosen(flags, memory_limit, measured, folder, engine, cluster, ranks.size(),
-                                               *config));
+                       ASSIGN_OR_RETURN(const LayoutChoice choice, Chosen(flags, memory_limit, measured, folder, engine,
+                                                                          cluster, ranks.size(), *config));
                        session.console.JsonLine(ShowChoice(choice, flags.explain, session.console));
                        return PrintLayoutFile(choice.File(), choice.reasons);
                      }));

@@ -48,8 +48,8 @@ TEST_F(ShardTest, PlacementsComeFromAFile) {
 TEST_F(ShardTest, PlacementsAreChosenPassedBackAndProved) {
   const std::string file = folder_ / "chosen.layout", proof = folder_ / "cut.proof";
   const std::string shard = absl::StrCat("shard ", model_, " --degree 4 --check --json --quiet ");
-  const Outcome chosen = Rewright(absl::StrCat(shard, "--layout auto --cluster many-core --explain --save-layout ", file,
-                                               " --prove ", proof));
+  const Outcome chosen = Rewright(
+      absl::StrCat(shard, "--layout auto --cluster many-core --explain --save-layout ", file, " --prove ", proof));
   ASSERT_EQ(chosen.status, 0) << chosen.err;
   EXPECT_GT(chosen.Json()["estimated_seconds"].get<double>(), 0);
   EXPECT_EQ(chosen.Json()["why"].size(), 6u);

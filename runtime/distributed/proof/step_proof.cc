@@ -1,4 +1,4 @@
-#include "runtime/distributed/step_proof.h"
+#include "runtime/distributed/proof/step_proof.h"
 
 #include <algorithm>
 #include <cmath>
@@ -114,6 +114,9 @@ class Prover {
   // A fault is a FailedPrecondition error; one with elements sets the verdict to refuted.
   absl::Status Run() {
     if (!plan_.alike.empty()) return Fault("the plan has lists for some ranks only, expected those of all");
+    if (static_cast<int>(claim_.loads.size()) != plan_.mesh.replicas()) {
+      return Fault(absl::StrCat("found data of ", claim_.loads.size(), " replicas, expected ", plan_.mesh.replicas()));
+    }
     RETURN_IF_ERROR(ReadGradients());
     RETURN_IF_ERROR(CheckSums());
     RETURN_IF_ERROR(CheckPasses());
@@ -131,6 +134,7 @@ class Prover {
     std::map<Numbered, Statement> values;
     std::map<int, SumStatement> sums;
     std::set<int> updated;
+    std::vector<int64_t> loaded;  // micro-batches, in the order in which the rank comes to them
   };
 
   std::string Name(int rank, size_t action) const {
@@ -175,8 +179,8 @@ class Prover {
   absl::Status CheckSums() {
     sums_ = plan_.TensorsOf(PlanTensor::Kind::kSum);
     if (sums_.size() != claim_.step.inputs().size() || leaves_.size() != sums_.size()) {
-      return Fault(absl::StrCat("the plan has ", sums_.size(), " sums, the update takes ",
-                                claim_.step.inputs().size(), ", and a micro-batch makes ", leaves_.size()));
+      return Fault(absl::StrCat("the plan has ", sums_.size(), " sums, the update takes ", claim_.step.inputs().size(),
+                                ", and a micro-batch makes ", leaves_.size()));
     }
     for (size_t k = 0; k < sums_.size(); ++k) {
       const PlanTensor& sum = plan_.tensors[sums_[k]];
@@ -188,8 +192,8 @@ class Prover {
                                   ", the update takes ", whole.ToString()));
       }
       if (whole == sum.type || IsBlock(sum, whole)) continue;
-      return Fault(absl::StrCat(NameOf(sums_[k]), " is ", sum.type.ToString(), ", the update takes ",
-                                whole.ToString()));
+      return Fault(
+          absl::StrCat(NameOf(sums_[k]), " is ", sum.type.ToString(), ", the update takes ", whole.ToString()));
     }
     return absl::OkStatus();
   }
@@ -211,8 +215,8 @@ class Prover {
 
   absl::Status CheckPasses() {
     if (claim_.subgraphs.size() != plan_.subgraphs.size()) {
-      return Fault(absl::StrCat("found ", claim_.subgraphs.size(), " graphs of subgraphs, expected ",
-                                plan_.subgraphs.size()));
+      return Fault(
+          absl::StrCat("found ", claim_.subgraphs.size(), " graphs of subgraphs, expected ", plan_.subgraphs.size()));
     }
     for (const auto& [number, cut] : claim_.passes) {
       const std::string name = absl::StrCat("s", number);
@@ -374,9 +378,24 @@ class Prover {
     return Fault(absl::StrCat(NameOf(tensor), " is not there"));
   }
 
+  // A rank gets the data of its next micro-batch when it comes to a new one.
+  absl::Status Load(int number, int64_t micro_batch) {
+    std::vector<int64_t>& loaded = ranks_[number].loaded;
+    if (std::find(loaded.begin(), loaded.end(), micro_batch) != loaded.end()) return absl::OkStatus();
+    const std::vector<int64_t>& data = claim_.loads[plan_.mesh.PlaceOf(number, 0)];
+    if (loaded.size() == data.size() || data[loaded.size()] != micro_batch) {
+      return Fault(loaded.size() == data.size()
+                       ? std::string("the replica has no more data")
+                       : absl::StrCat("the replica has the data of micro-batch ", data[loaded.size()], " next"));
+    }
+    loaded.push_back(micro_batch);
+    return absl::OkStatus();
+  }
+
   absl::Status RunSubgraph(int number, const Action& action) {
     const PlanSubgraph& subgraph = plan_.subgraphs[action.target];
     const Graph& graph = claim_.subgraphs[action.target];
+    RETURN_IF_ERROR(Load(number, action.micro_batch));
     if (graph.arena() == nullptr) {
       return subgraph.makes.empty() ? absl::OkStatus() : Fault("the subgraph has no graph");
     }
@@ -534,9 +553,8 @@ class Prover {
   // Tells the difference of a sum from that of one device, with elements where the interpreter finds one.
   absl::Status Refute(int sum, const std::vector<Term>& found, const std::vector<Term>& expected) {
     const Value leaf = expected[0].value;
-    const std::string told =
-        absl::StrCat(NameOf(sum), " has the micro-batches [", Described(found, leaf), "], expected [",
-                     Described(expected, leaf), "]");
+    const std::string told = absl::StrCat(NameOf(sum), " has the micro-batches [", Described(found, leaf),
+                                          "], expected [", Described(expected, leaf), "]");
     const TensorType& type = terms_.type(leaf);
     if (!IsFloating(type.dtype)) return Fault(told);
     ASSIGN_OR_RETURN(const std::vector<double> is, Added(found, type));
@@ -561,11 +579,11 @@ class Prover {
   const CutDerivation& derive_;
   StepVerdict& verdict_;
   Terms terms_;
-  std::vector<Value> inputs_, states_, leaves_;  // of one device
-  std::set<Value> weights_;                      // the states
-  std::vector<int> number_of_;                   // by tensor, among the inputs or the weights
-  std::vector<int> sums_;                        // tensors
-  std::map<int, size_t> sum_numbers_;            // by tensor
+  std::vector<Value> inputs_, states_, leaves_;                            // of one device
+  std::set<Value> weights_;                                                // the states
+  std::vector<int> number_of_;                                             // by tensor, among the inputs or the weights
+  std::vector<int> sums_;                                                  // tensors
+  std::map<int, size_t> sum_numbers_;                                      // by tensor
   std::map<std::pair<int, std::vector<Value>>, std::vector<Value>> made_;  // by subgraph and what it reads
   std::vector<Rank> ranks_;
   std::map<std::pair<int, int>, std::deque<Statement>> sent_;  // from, to

@@ -2,7 +2,7 @@
 //
 //   rewright step proof 1
 //   == law
-//   each matmul(..) => ..                  a law by which graphs are cut, one a line; as many sections as there are laws
+//   abs(combine(x[d, f], axis=0)) => ..    a law by which graphs are cut; as many sections as there are laws
 //   == gradients
 //   training                               a graph (core/ir/text.h); of a cut of a model alone: the model
 //   ..
@@ -16,6 +16,9 @@
 //   == cut update degree 4 exact blocks    exact: by laws that keep the bits; blocks: ranks have blocks of its inputs
 //   == owners
 //   layer0.weight 1
+//   == loads                               by replica, the micro-batches in the order in which its data come
+//   0 1
+//   2 3
 //   seal 0123..                            SHA-256 of all before
 //
 // A claim that a model alone is cut has the sections `law`, `model` and `cut model`.
@@ -25,7 +28,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "runtime/distributed/step_proof.h"
+#include "runtime/distributed/proof/step_proof.h"
 
 namespace rewright::distributed {
 

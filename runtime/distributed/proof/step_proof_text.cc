@@ -1,4 +1,4 @@
-#include "runtime/distributed/step_proof_text.h"
+#include "runtime/distributed/proof/step_proof_text.h"
 
 #include <algorithm>
 #include <map>
@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
@@ -86,6 +87,7 @@ class Reader {
       return Once(section);
     }
     if (kind == "owners" && words.size() == 1) return TakeOwners(section, body);
+    if (kind == "loads" && words.size() == 1) return TakeLoads(section, body);
     if (kind == "subgraph" && words.size() == 2) {
       ASSIGN_OR_RETURN(const int number, Number(section, words[1]));
       ASSIGN_OR_RETURN(subgraphs_[number], GraphOf(section, body));
@@ -144,16 +146,28 @@ class Reader {
     return Once(section);
   }
 
+  absl::Status TakeLoads(const std::string& section, const std::string& body) {
+    for (const absl::string_view line : absl::StrSplit(body, '\n', absl::SkipEmpty())) {
+      step_.loads.emplace_back();
+      for (const absl::string_view word : absl::StrSplit(line, ' ', absl::SkipEmpty())) {
+        int64_t number = 0;
+        if (!absl::SimpleAtoi(word, &number)) return Expected(section, std::string(word), "a micro-batch");
+        step_.loads.back().push_back(number);
+      }
+    }
+    return Once(section);
+  }
+
   // "cut subgraph 0 degree 2", "cut update degree 4 exact", "cut model degree 2"
   absl::Status TakeCut(const std::string& section, const std::vector<std::string>& words, const std::string& body) {
     const bool of_subgraph = words[1] == "subgraph";
     const size_t at = of_subgraph ? 3 : 2;  // of "degree"
     const bool known = of_subgraph || words[1] == "update" || words[1] == "model";
     if (!known || words.size() < at + 2 || words[at] != "degree") return Expected("proof", section, "a section");
-    ASSIGN_OR_RETURN(CutByLaws cut, ParseCut(section, words[at + 1],
-                                             std::vector<std::string>(words.begin() + static_cast<int64_t>(at) + 2,
-                                                                      words.end()),
-                                             body));
+    ASSIGN_OR_RETURN(
+        CutByLaws cut,
+        ParseCut(section, words[at + 1],
+                 std::vector<std::string>(words.begin() + static_cast<int64_t>(at) + 2, words.end()), body));
     if (of_subgraph) {
       ASSIGN_OR_RETURN(const int number, Number(section, words[2]));
       step_.passes[number] = std::move(cut);
@@ -203,6 +217,9 @@ std::string PrintProof(const ProofText& proof) {
     std::string owners;
     for (const auto& [name, rank] : proof.step->owners) absl::StrAppend(&owners, name, " ", rank, "\n");
     if (!owners.empty()) section("owners", owners);
+    std::string loads;
+    for (const std::vector<int64_t>& load : proof.step->loads) absl::StrAppend(&loads, absl::StrJoin(load, " "), "\n");
+    section("loads", loads);
   }
   return absl::StrCat(text, kSeal, Sha256::HexOf(text), "\n");
 }
@@ -215,7 +232,8 @@ absl::StatusOr<ProofText> ParseProof(const std::string& text) {
   if (seal == std::string::npos) return Expected("proof", "the end", "a seal");
   const std::string sealed = text.substr(0, seal + 1);
   const std::string found = text.substr(seal + 1), expected = absl::StrCat(kSeal, Sha256::HexOf(sealed), "\n");
-  if (found != expected) return Expected("proof", found.substr(0, found.find('\n')), expected.substr(0, expected.size() - 1));
+  if (found != expected)
+    return Expected("proof", found.substr(0, found.find('\n')), expected.substr(0, expected.size() - 1));
   Reader reader;
   size_t at = sizeof(kStepProofHead) - 1;
   while (at < sealed.size()) {

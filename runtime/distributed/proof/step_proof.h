@@ -35,9 +35,9 @@ namespace rewright::distributed {
 struct CutByLaws {
   std::vector<std::pair<std::string, int>> axes;
   int degree = 1;
-  bool exact_only = false;  // by laws that keep the bits
+  bool exact_only = false;    // by laws that keep the bits
   bool takes_blocks = false;  // a rank is given its blocks of the inputs, not all of them
-  Graph graph;              // on devices
+  Graph graph;                // on devices
 };
 
 struct StepClaim {
@@ -47,9 +47,11 @@ struct StepClaim {
   // By number, those that run: inputs and outputs are what the subgraph reads and makes. An empty graph makes nothing.
   // Where the plan has no weights, states stand for themselves.
   std::vector<Graph> subgraphs;
-  std::map<int, CutByLaws> passes;      // of subgraphs that ranks run together
-  std::optional<CutByLaws> update;      // how ranks run `step`; none: each as it is, or by owners
-  std::map<std::string, int> owners;    // of states and inputs of the step, ranks of a replica; empty: all have all
+  std::map<int, CutByLaws> passes;    // of subgraphs that ranks run together
+  std::optional<CutByLaws> update;    // how ranks run `step`; none: each as it is, or by owners
+  std::map<std::string, int> owners;  // of states and inputs of the step, ranks of a replica; empty: all have all
+  // By replica, the micro-batches in the order in which the data come to it (MicroBatchesOf).
+  std::vector<std::vector<int64_t>> loads;
 };
 
 // Cuts a graph as the claim says, by laws that are proved.
