@@ -173,6 +173,12 @@ TEST_F(TrainRanksTest, WhatAUserAsksForIsKeptByTheChoice) {
               HasSubstr("--layout micro: found 8, expected data.micro_batches, 4"));
   EXPECT_THAT(error("--layout auto,pp=x --cluster many-core"), HasSubstr("found `pp=x"));
   EXPECT_THAT(error("--layout dp=2 --explain"), HasSubstr("expected --layout auto"));
+  WriteContents(folder_ / "small.json", R"({"name": "small", "memory_bytes": 1000,
+      "device": {"name": "core", "flops_per_second": {"f32": 1e11}, "bytes_per_second": 1e10, "launch_seconds": 1e-6,
+                 "efficiency": {"f32": 0.5, "memory": 0.5}},
+      "levels": [{"name": "bus", "devices": 2, "bytes_per_second": 1e9, "seconds": 1e-6}]})");
+  EXPECT_THAT(error("--layout auto --cluster " + (folder_ / "small.json")),
+              HasSubstr("MB of memory, expected at least"));
 }
 
 TEST_F(TrainRanksTest, AnEditedPlanRunsWhereItIsProved) {

@@ -230,7 +230,7 @@ class Prover {
     return absl::OkStatus();
   }
 
-  // What ranks have of sums and weights is what the update takes and leaves.
+  // Ranks have of sums and weights what the update takes and leaves.
   absl::Status CheckUpdate() {
     std::map<std::string, int> axes;  // of leaves that ranks have blocks of
     if (claim_.update) {

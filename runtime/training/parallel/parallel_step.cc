@@ -150,7 +150,7 @@ std::function<absl::StatusOr<std::vector<Tensor>>()> Reading(
 using distributed::CutByLaws;
 using distributed::StepClaim;
 
-// What the lists of a step are claimed to compute.
+// The claim of what the lists of a step compute.
 class ClaimWriter {
  public:
   ClaimWriter(const SharingOptions& sharing, const Graph& gradients, const Graph& step) : sharing_(sharing) {

@@ -20,7 +20,7 @@ using distributed::StepClaim;
 using distributed::StepVerdict;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using Kind = Action::Kind;
+using ActionKind = Action::Kind;
 
 const StateAxes kPlaces = {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0}};
 
@@ -107,7 +107,7 @@ TEST_F(StepProofTest, MasksAndRunningAveragesAreProved) {
 }
 
 // All actions of a kind, by rank and number.
-std::vector<std::pair<int, int>> ActionsOf(const distributed::Plan& plan, Kind kind) {
+std::vector<std::pair<int, int>> ActionsOf(const distributed::Plan& plan, ActionKind kind) {
   std::vector<std::pair<int, int>> found;
   for (int rank = 0; rank < static_cast<int>(plan.lists.size()); ++rank) {
     for (int k = 0; k < static_cast<int>(plan.lists[rank].size()); ++k) {
@@ -115,10 +115,6 @@ std::vector<std::pair<int, int>> ActionsOf(const distributed::Plan& plan, Kind k
     }
   }
   return found;
-}
-
-bool IsOfSums(const distributed::Plan& plan, const Action& action) {
-  return !action.tensors.empty() && plan.tensors[action.tensors[0]].kind == PlanTensor::Kind::kSum;
 }
 
 // The graph with its first output twice as large.
@@ -136,7 +132,7 @@ std::vector<std::pair<std::string, StepClaim>> WithOtherValues(const StepClaim& 
   std::vector<std::pair<std::string, StepClaim>> made;
   const auto add = [&](const std::string& what) -> StepClaim& { return made.emplace_back(what, claim).second; };
   const distributed::Plan& plan = claim.plan;
-  for (const auto& [rank, number] : ActionsOf(plan, Kind::kAccumulate)) {
+  for (const auto& [rank, number] : ActionsOf(plan, ActionKind::kAccumulate)) {
     Action once_more = plan.lists[rank][number];
     once_more.tensors = {once_more.tensors[0]};
     StepClaim& twice = add("a gradient counted twice");
@@ -163,11 +159,11 @@ std::vector<std::pair<std::string, StepClaim>> WithOtherValues(const StepClaim& 
     }
   }
   // A reduction that no rank of the group makes.
-  const auto reductions = ActionsOf(plan, Kind::kAllReduce);
+  const auto reductions = ActionsOf(plan, ActionKind::kAllReduce);
   if (!reductions.empty()) {
     StepClaim& missing = add("a missing reduction");
-    for (auto left = ActionsOf(missing.plan, Kind::kAllReduce); !left.empty();
-         left = ActionsOf(missing.plan, Kind::kAllReduce)) {
+    for (auto left = ActionsOf(missing.plan, ActionKind::kAllReduce); !left.empty();
+         left = ActionsOf(missing.plan, ActionKind::kAllReduce)) {
       missing.plan = distributed::Without(missing.plan, left[0].first, left[0].second);
     }
   }
@@ -183,14 +179,14 @@ std::vector<std::pair<std::string, StepClaim>> Damaged(const StepClaim& claim) {
     for (int k = 0; k < static_cast<int>(plan.lists[rank].size()); ++k) {
       const Action& action = plan.lists[rank][k];
       StepClaim& without = add(absl::StrCat("rank ", rank, " without action ", k));
-      if (action.kind == Kind::kWait) {
+      if (action.kind == ActionKind::kWait) {
         without.plan.lists[rank][k].target = std::max(0, action.target - 1);
-        const Kind before = plan.lists[rank][without.plan.lists[rank][k].target].kind;
+        const ActionKind before = plan.lists[rank][without.plan.lists[rank][k].target].kind;
         if (action.target == 0 || !distributed::IsCommunication(before)) made.pop_back();
       } else {
         without.plan = distributed::Without(without.plan, rank, k);
       }
-      if (action.micro_batch >= 0 && action.kind != Kind::kReduceScatter) {
+      if (action.micro_batch >= 0 && action.kind != ActionKind::kReduceScatter) {
         StepClaim& other = add(absl::StrCat("rank ", rank, ", action ", k, " of another micro-batch"));
         Action& moved = other.plan.lists[rank][k];
         moved.micro_batch = (moved.micro_batch + 1) % plan.micro_batches;
@@ -198,12 +194,12 @@ std::vector<std::pair<std::string, StepClaim>> Damaged(const StepClaim& claim) {
       if (distributed::IsCollective(action.kind) && plan.mesh.ranks() > plan.mesh.replicas()) {
         add(absl::StrCat("rank ", rank, ", action ", k, " in a wrong group")).plan.lists[rank][k].axis = 1;
       }
-      if (action.kind == Kind::kSend && k > 0 && plan.lists[rank][k - 1].kind == Kind::kRun) {
+      if (action.kind == ActionKind::kSend && k > 0 && plan.lists[rank][k - 1].kind == ActionKind::kRun) {
         StepClaim& early = add(absl::StrCat("rank ", rank, ", action ", k, ": a send too early"));
         std::vector<Action>& list = early.plan.lists[rank];
         std::swap(list[k - 1], list[k]);
         for (Action& wait : list) {
-          if (wait.kind == Kind::kWait && wait.target == k) wait.target = k - 1;
+          if (wait.kind == ActionKind::kWait && wait.target == k) wait.target = k - 1;
         }
       }
     }

@@ -36,7 +36,7 @@ std::map<std::string, std::string> KeysOf(const RankLayout& layout) {
   return keys;
 }
 
-// What stands beside `auto`; error: it is no part of a layout.
+// The keys that stand beside `auto`; error: one is no part of a layout.
 absl::StatusOr<std::map<std::string, std::string>> Kept(const std::string& layout) {
   std::map<std::string, std::string> kept;
   if (layout == kAuto) return kept;

@@ -2,7 +2,7 @@
 // micro-batches, schedule and the weights that tp cuts, together.
 //
 // Every layout is simulated by the lists that would run. Plain data parallel is among them, so the choice is not slower
-// by the estimate. What the configuration or the user says is kept: the number of micro-batches, model.places, and
+// by the estimate. The choice keeps the number of micro-batches and the model.places of the configuration, and
 // the keys beside `auto`.
 #pragma once
 

@@ -95,17 +95,44 @@ class Descent {
   absl::StatusOr<Axes> From(Axes axes) {
     bool moves = true;
     while (moves && !exhausted()) {
-      moves = false;
-      for (size_t group = 0; group < groups_.size() && !exhausted(); ++group) {
-        for (Axes& other : Others(axes, group)) {
-          ASSIGN_OR_RETURN(const PlacementCost cost, CostOf(other));
-          if (!IsBetter(cost, known_.at(axes))) continue;
-          axes = std::move(other);
-          moves = true;
+      ASSIGN_OR_RETURN(moves, MoveOne(&axes));
+      if (moves) continue;
+      ASSIGN_OR_RETURN(moves, MoveTwo(&axes));
+    }
+    return axes;
+  }
+
+  // Takes the axes if they are better; true: they are.
+  absl::StatusOr<bool> Take(const Axes& other, Axes* axes) {
+    ASSIGN_OR_RETURN(const PlacementCost cost, CostOf(other));
+    if (!IsBetter(cost, known_.at(*axes))) return false;
+    *axes = other;
+    return true;
+  }
+  absl::StatusOr<bool> MoveOne(Axes* axes) {
+    bool moves = false;
+    for (size_t group = 0; group < groups_.size() && !exhausted(); ++group) {
+      for (const Axes& other : Others(*axes, group)) {
+        ASSIGN_OR_RETURN(const bool taken, Take(other, axes));
+        moves |= taken;
+      }
+    }
+    return moves;
+  }
+  // The first pair of groups whose move is better.
+  absl::StatusOr<bool> MoveTwo(Axes* axes) {
+    for (size_t one = 0; one < groups_.size(); ++one) {
+      for (const Axes& first : Others(*axes, one)) {
+        for (size_t two = one + 1; two < groups_.size(); ++two) {
+          for (const Axes& other : Others(first, two)) {
+            if (exhausted()) return false;
+            ASSIGN_OR_RETURN(const bool taken, Take(other, axes));
+            if (taken) return true;
+          }
         }
       }
     }
-    return axes;
+    return false;
   }
 
   absl::StatusOr<PlacementChoice> Explained(const Axes& axes) {
@@ -186,25 +213,42 @@ absl::StatusOr<PlacementChoice> ChoosePlacements(
   return Descent(groups, cost_of, options).Run();
 }
 
-absl::StatusOr<PlacementChoice> PlacementsOfModel(const Graph& model, int degree, const distributed::Cluster& cluster,
-                                                  const sharding::LawSource& laws) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, DeviceOfCluster(cluster));
-  // In training weights have no values, which parts would copy.
-  const Graph graph = CopyGraph(model, Mode::kTraining);
+namespace {
+
+std::vector<Value> LeavesOf(const Graph& graph) {
   std::vector<Value> leaves = graph.inputs();
   for (Value state : graph.states()) leaves.push_back(state);
-  const std::vector<TensorGroup> groups = GroupsOf(graph, leaves, degree);
-  const auto cost_of = [&](const std::vector<sharding::Placement>& placements) -> absl::StatusOr<PlacementCost> {
-    ASSIGN_OR_RETURN(const sharding::Sharded sharded, sharding::Shard(graph, placements, degree, laws));
-    ASSIGN_OR_RETURN(const RankGraph part, GraphOfRank(sharded.graph, /*rank=*/0, degree));
-    PlacementCost cost;
-    ASSIGN_OR_RETURN(cost.seconds, SecondsOf(part.graph, *device));
-    cost.seconds += ExchangeSeconds(sharded.graph, cluster, degree);
-    for (const auto* list : {&part.inputs, &part.states}) {
-      for (const ShardedLeaf& leaf : *list) cost.bytes += leaf.whole.num_bytes() / (leaf.axis < 0 ? 1 : degree);
-    }
-    return cost;
-  };
+  return leaves;
+}
+
+}  // namespace
+
+ModelCosts::ModelCosts(const Graph& model, int degree, const distributed::Cluster& cluster, sharding::LawSource laws)
+    : graph_(CopyGraph(model, Mode::kTraining)),
+      degree_(degree),
+      cluster_(cluster),
+      laws_(std::move(laws)),
+      groups_(GroupsOf(graph_, LeavesOf(graph_), degree)),
+      device_(DeviceOfCluster(cluster)) {}
+
+absl::StatusOr<PlacementCost> ModelCosts::Of(const std::vector<sharding::Placement>& placements) const {
+  RETURN_IF_ERROR(device_.status());
+  ASSIGN_OR_RETURN(const sharding::Sharded sharded, sharding::Shard(graph_, placements, degree_, laws_));
+  ASSIGN_OR_RETURN(const RankGraph part, GraphOfRank(sharded.graph, /*rank=*/0, degree_));
+  PlacementCost cost;
+  ASSIGN_OR_RETURN(cost.seconds, SecondsOf(part.graph, **device_));
+  cost.seconds += ExchangeSeconds(sharded.graph, cluster_, degree_);
+  for (const auto* list : {&part.inputs, &part.states}) {
+    for (const ShardedLeaf& leaf : *list) cost.bytes += leaf.whole.num_bytes() / (leaf.axis < 0 ? 1 : degree_);
+  }
+  return cost;
+}
+
+absl::StatusOr<PlacementChoice> PlacementsOfModel(const Graph& model, int degree, const distributed::Cluster& cluster,
+                                                  const sharding::LawSource& laws) {
+  const ModelCosts costs(model, degree, cluster, laws);
+  const Graph& graph = costs.graph();
+  const std::vector<TensorGroup>& groups = costs.groups();
   PlacementSearchOptions options{.memory_bytes = cluster.memory_bytes};
   std::vector<int> whole(groups.size(), -1), batch = whole;
   for (size_t k = 0; k < groups.size(); ++k) {
@@ -213,7 +257,9 @@ absl::StatusOr<PlacementChoice> PlacementsOfModel(const Graph& model, int degree
     if (is_input && groups[k].axes[0] == 0) batch[k] = 0;
   }
   options.starts = {batch, whole};
-  ASSIGN_OR_RETURN(PlacementChoice choice, ChoosePlacements(groups, cost_of, options));
+  ASSIGN_OR_RETURN(PlacementChoice choice,
+                   ChoosePlacements(
+                       groups, [&](const auto& placements) { return costs.Of(placements); }, options));
   if (choice.cost.bytes <= cluster.memory_bytes) return choice;
   return absl::ResourceExhaustedError(
       absl::StrFormat("--layout: a device has %.1f MB of memory, expected at least %.1f MB for its inputs and weights",

@@ -1,15 +1,18 @@
 // The axes along which tensors of a graph are cut over devices, chosen by the estimated time of a device's part.
 //
 // A descent: each tensor in turn is placed where the time is the shortest, the others being as they are, until nothing
-// changes; from each of several starts, of which the best end is taken. So the choice is never worse than a start.
+// changes; then two at a time. It goes from each of several starts, and the best end is taken. So the choice is never
+// worse than a start.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/device/device.h"
 #include "core/ir/graph.h"
 #include "runtime/distributed/cluster.h"
 #include "substitutions/sharding/shard.h"
@@ -58,6 +61,26 @@ absl::StatusOr<PlacementChoice> ChoosePlacements(
     const std::vector<TensorGroup>& groups,
     const std::function<absl::StatusOr<PlacementCost>(const std::vector<sharding::Placement>&)>& cost_of,
     const PlacementSearchOptions& options);
+
+// Costs of parts of a model on the first `degree` devices of a cluster, which outlives it.
+class ModelCosts {
+ public:
+  ModelCosts(const Graph& model, int degree, const distributed::Cluster& cluster, sharding::LawSource laws);
+
+  const Graph& graph() const { return graph_; }
+  // Of its inputs and weights.
+  const std::vector<TensorGroup>& groups() const { return groups_; }
+  // Errors: those of sharding::Shard; a device of the cluster that is not described.
+  absl::StatusOr<PlacementCost> Of(const std::vector<sharding::Placement>& placements) const;
+
+ private:
+  const Graph graph_;  // in training, where weights have no values, which parts would copy
+  const int degree_;
+  const distributed::Cluster& cluster_;
+  const sharding::LawSource laws_;
+  const std::vector<TensorGroup> groups_;
+  const absl::StatusOr<std::unique_ptr<Device>> device_;
+};
 
 // The placements of a model's inputs and weights on the first `degree` devices of a cluster. It is not slower by the
 // estimate than all of it on each device, and than its inputs cut along axis 0. Errors: a device of the cluster that is

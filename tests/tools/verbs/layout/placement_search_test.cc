@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "core/ir/text.h"
 #include "tools/verbs/layout/layout_file.h"
+#include "verifier/claims/sharding_laws.h"
 
 namespace rewright {
 namespace {
@@ -79,6 +82,49 @@ TEST(PlacementSearchTest, ThePartFitsIntoTheMemory) {
   const auto tight = ChoosePlacements(Groups(4), cost, {.memory_bytes = 60});
   EXPECT_EQ(tight->cost.bytes, 60);
   EXPECT_EQ(tight->cost.seconds, 3);
+}
+
+// By proved laws, on 4 and 8 devices of a described cluster.
+TEST(PlacementSearchTest, SmallModelsAreCutAsByExhaustiveSearch) {
+  const auto cluster = distributed::ReadCluster("many-core");
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  ProvedLaws laws(2);
+  for (const char* text :
+       {"input x: f32[64,256]\nstate v: f32[256,512]\nstate w: f32[512,256]\n%1 = matmul(x, v)\n%2 = relu(%1)\n"
+        "%3 = matmul(%2, w)\noutput y = %3\n",
+        "input x: f32[8,512]\nstate u: f32[512,1024]\nstate v: f32[512,1024]\nstate w: f32[1024,512]\n"
+        "%1 = matmul(x, u)\n%2 = matmul(x, v)\n%3 = sigmoid(%1)\n%4 = mul(%3, %2)\n%5 = matmul(%4, w)\n"
+        "%6 = add(%5, x)\noutput y = %6\n",
+        "input x: f32[16,1024]\nstate v: f32[1024,1024]\nstate b: f32[1024]\nstate w: f32[1024,1024]\n"
+        "%1 = matmul(x, v)\n%2 = add(%1, b)\n%3 = tanh(%2)\n%4 = matmul(%3, w)\n%5 = softmax(%4, axis=1)\n"
+        "output y = %5\n"}) {
+    const auto graph = ParseGraph(text);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    for (const int degree : {4, 8}) {
+      SCOPED_TRACE(absl::StrCat(degree, "\n", text));
+      const auto choice = PlacementsOfModel(*graph, degree, *cluster, std::ref(laws));
+      ASSERT_TRUE(choice.ok()) << choice.status();
+      const ModelCosts costs(*graph, degree, *cluster, std::ref(laws));
+      const std::vector<TensorGroup>& groups = costs.groups();
+      double best = 1e9;
+      int count = 1;
+      for (const TensorGroup& group : groups) count *= static_cast<int>(group.axes.size()) + 1;
+      for (int code = 0; code < count; ++code) {
+        std::vector<sharding::Placement> placements;
+        int rest = code;
+        for (const TensorGroup& group : groups) {
+          const int places = static_cast<int>(group.axes.size()) + 1;
+          if (rest % places > 0) placements.push_back({group.names[0], group.axes[rest % places - 1]});
+          rest /= places;
+        }
+        const auto cost = costs.Of(placements);
+        ASSERT_TRUE(cost.ok()) << cost.status();
+        best = std::min(best, cost->seconds);
+      }
+      EXPECT_GE(count, 27);
+      EXPECT_LE(choice->cost.seconds, best * (1 + 1e-9));
+    }
+  }
 }
 
 TEST(LayoutFileTest, PrintsAndParses) {
