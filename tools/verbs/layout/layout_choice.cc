@@ -116,28 +116,24 @@ class Chooser {
   }
 
  private:
-  struct OfMicro {
-    std::unique_ptr<StepPlanner> planner;
-    std::map<int, PlacementChoice> places;  // by tp
-  };
-
-  absl::StatusOr<OfMicro*> PlannerOf(int64_t micro) {
-    const auto [of, is_new] = planners_.try_emplace(micro);
-    if (!is_new) return &of->second;
+  absl::StatusOr<StepPlanner*> PlannerOf(int64_t micro) {
+    const auto found = planners_.find(micro);
+    if (found != planners_.end()) return found->second.get();
     TrainConfig config = config_;
     RETURN_IF_ERROR(ApplyLayout({.micro = micro}, &config));
     ASSIGN_OR_RETURN(const TrainableModel model, options_.load(config));
-    ASSIGN_OR_RETURN(of->second.planner, StepPlanner::Create(config, model, cluster_, memory_of_, options_.planner));
-    return &of->second;
+    ASSIGN_OR_RETURN(std::unique_ptr<StepPlanner> planner,
+                     StepPlanner::Create(config, model, cluster_, memory_of_, options_.planner));
+    return planners_.emplace(micro, std::move(planner)).first->second.get();
   }
 
   // The weights that tp cuts for the shortest micro-batch; none where the configuration says them.
-  absl::StatusOr<StateAxes> PlacesOf(OfMicro& of, int tp) {
+  absl::StatusOr<StateAxes> PlacesOf(StepPlanner& planner, int tp) {
     if (tp == 1 || !config_.places.empty()) return StateAxes();
-    const auto [found, is_new] = of.places.try_emplace(tp);
+    const auto [found, is_new] = places_.try_emplace(tp);
     if (is_new) {
-      ASSIGN_OR_RETURN(const Graph unpacked, of.planner->UnpackedGradients());
-      const std::vector<std::string>& updated = of.planner->graphs().updated;
+      ASSIGN_OR_RETURN(const Graph unpacked, planner.UnpackedGradients());
+      const std::vector<std::string>& updated = planner.graphs().updated;
       std::vector<Value> weights = unpacked.states();
       std::erase_if(weights, [&](Value state) {
         return std::find(updated.begin(), updated.end(), unpacked.node(state.node).name) == updated.end();
@@ -145,10 +141,13 @@ class Chooser {
       const auto cost_of = [&](const std::vector<sharding::Placement>& placements) -> absl::StatusOr<PlacementCost> {
         StateAxes axes;
         for (const sharding::Placement& placement : placements) axes.emplace_back(placement.tensor, placement.axis);
-        ASSIGN_OR_RETURN(const auto part, of.planner->CostOfPart(unpacked, axes, tp, /*with_memory=*/false));
+        ASSIGN_OR_RETURN(const auto part, planner.CostOfPart(unpacked, axes, tp, /*with_memory=*/false));
         return PlacementCost{part.seconds, part.kept_bytes};
       };
-      ASSIGN_OR_RETURN(found->second, ChoosePlacements(GroupsOf(unpacked, weights, tp), cost_of, {.most_tried = 150}));
+      // Larger graphs take longer to cut.
+      constexpr int64_t kNodes = 40'000;
+      const int64_t most = std::clamp<int64_t>(kNodes / unpacked.num_applications(), 24, 150);
+      ASSIGN_OR_RETURN(found->second, ChoosePlacements(GroupsOf(unpacked, weights, tp), cost_of, {.most_tried = most}));
     }
     StateAxes places;
     for (const sharding::Placement& placement : found->second.Placements()) {
@@ -159,12 +158,11 @@ class Chooser {
 
   // A layout that does not fit the graphs is passed over; the last such fault is told where none fits.
   absl::Status Try(const RankLayout& layout) {
-    auto of = PlannerOf(layout.micro);
-    if (!of.ok()) return of.status();
-    ASSIGN_OR_RETURN(StateAxes places, PlacesOf(**of, layout.tp));
+    ASSIGN_OR_RETURN(StepPlanner* const planner, PlannerOf(layout.micro));
+    ASSIGN_OR_RETURN(StateAxes places, PlacesOf(*planner, layout.tp));
     const bool cuts = !places.empty() || !config_.places.empty();
     if (layout.tp > 1 && !cuts) return absl::OkStatus();  // nothing is gained by cutting weights
-    const absl::StatusOr<GraphStep> made = (*of)->planner->PlanOf(layout, places);
+    const absl::StatusOr<GraphStep> made = planner->PlanOf(layout, places);
     if (!made.ok()) {
       fault_ = made.status();
       return absl::OkStatus();
@@ -228,11 +226,10 @@ class Chooser {
       }
       choice->reasons.push_back(std::move(line));
     }
-    OfMicro& of = planners_.at(best.layout.micro);
-    if (const auto places = of.places.find(best.layout.tp); places != of.places.end()) {
+    if (const auto places = places_.find(best.layout.tp); places != places_.end()) {
       for (std::string& line : places->second.Reasons()) choice->reasons.push_back(std::move(line));
     }
-    return ExplainTensors(best, *of.planner, choice);
+    return ExplainTensors(best, *planners_.at(best.layout.micro), choice);
   }
 
   // Where a weight of the plan lies, and the memory that this saves.
@@ -261,7 +258,8 @@ class Chooser {
   const distributed::Cluster& cluster_;
   Device& memory_of_;
   const LayoutChoiceOptions& options_;
-  std::map<int64_t, OfMicro> planners_;
+  std::map<int64_t, std::unique_ptr<StepPlanner>> planners_;  // by micro-batches
+  std::map<int, PlacementChoice> places_;                     // by tp, for the first micro-batches that were tried
   std::vector<LayoutCandidate> found_;
   absl::Status fault_;
   int64_t tried_ = 0;
