@@ -110,7 +110,12 @@ class Sharder {
 
   // The blocks of such a value. None if there are no laws.
   absl::StatusOr<std::optional<Value>> Made(Value value, int64_t axis) {
-    if (!MayBeMade(value)) return std::nullopt;
+    if (!MayBeMade(value) || not_made_.contains({value, axis})) return std::nullopt;
+    ASSIGN_OR_RETURN(std::optional<Value> made, MadeByLaws(value, axis));
+    if (!made) not_made_.insert({value, axis});
+    return made;
+  }
+  absl::StatusOr<std::optional<Value>> MadeByLaws(Value value, int64_t axis) {
     const Node& node = arena_.node(value.node);
     ASSIGN_OR_RETURN(const std::vector<Law> laws, laws_(*node.op, arena_.types(node.operands), node.attrs));
     for (const Law& law : laws) {
@@ -257,6 +262,7 @@ class Sharder {
   absl::flat_hash_map<Value, Value> values_;
   absl::flat_hash_map<std::pair<Value, int64_t>, std::optional<Value>> made_;  // by axis, joined from its blocks
   absl::flat_hash_map<NodeId, bool> may_be_made_;
+  std::set<std::pair<Value, int64_t>> not_made_;  // by axis, without laws: the operands of many values are looked at
   std::set<std::string> whole_;
   Sharded result_;
 };

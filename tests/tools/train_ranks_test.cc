@@ -122,6 +122,91 @@ TEST_F(TrainRanksTest, AnyNumberOfProcessesGivesTheSameWeightsAtTheBytesOfARing)
   }
 }
 
+// The cluster is a described one: the choice does not depend on this machine.
+TEST_F(TrainRanksTest, ALayoutIsChosenPassedBackAndProved) {
+  const std::string config = Config("config.json", R"({"steps": 12})");
+  const std::string file = folder_ / "chosen.layout", proof = folder_ / "step.proof";
+  const Outcome alone = Rewright("train --threads 1 --json --quiet --keep-all " + config);
+  ASSERT_EQ(alone.status, 0) << alone.err;
+  for (int processes : {2, 4}) {
+    const Outcome chosen = RewrightScript(absl::StrCat(
+        Mpirun(processes), "$program train --threads 1 --json --quiet --keep-all ", config,
+        " --layout auto,tp=1 --cluster many-core --explain --save-layout ", file, " --prove ", proof, " >$out 2>$err"));
+    ASSERT_EQ(chosen.status, 0) << chosen.err;
+    const Json choice = Json::parse(chosen.out.substr(0, chosen.out.find('\n')), nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(choice.is_object() && choice.contains("next")) << chosen.out;
+    const std::string plain = absl::StrCat("dp=", processes, ",micro=4");
+    bool has_plain = false;
+    for (const Json& other : choice["next"]) {
+      EXPECT_GE(other["seconds"], choice["estimated_seconds"]) << other;
+      has_plain |= other["layout"] == plain;
+    }
+    EXPECT_TRUE(has_plain);
+    EXPECT_THAT(FileContents(file), HasSubstr(absl::StrCat("\nlayout ", choice["layout"].get<std::string>(), "\n")));
+    const Json back = Trained(processes, absl::StrCat(config, " --keep-all --layout ", file));
+    for (const std::string& out : {alone.out, chosen.out}) {
+      EXPECT_THAT(out, HasSubstr(back["weights_sha256"].get<std::string>())) << processes;
+    }
+    const Outcome checked = Rewright("check --no-second --no-steps --json " + proof);
+    EXPECT_EQ(checked.status, 0) << checked.err << checked.out;
+    EXPECT_EQ(checked.Json()["verdict"], "proved");
+  }
+}
+
+TEST_F(TrainRanksTest, WhatAUserAsksForIsKeptByTheChoice) {
+  const std::string config = Config("config.json", R"({"steps": 12})");
+  const auto layout = [&](const std::string& asked) {
+    const std::string file = folder_ / "asked.layout";
+    Trained(2, absl::StrCat(config, " --layout ", asked, " --cluster many-core --save-layout ", file));
+    return FileContents(file);
+  };
+  EXPECT_THAT(layout("auto,pp=2"), AllOf(HasSubstr("pp=2"), HasSubstr("micro=4")));
+  EXPECT_THAT(layout("auto,dp=2,zero=3"), HasSubstr("layout dp=2,zero=3,micro=4"));
+  const auto error = [&](const std::string& flags) {
+    const Outcome outcome =
+        RewrightScript(absl::StrCat(Mpirun(2), "$program train --threads 1 ", config, " ", flags, " >$out 2>$err"));
+    EXPECT_NE(outcome.status, 0) << flags;
+    return outcome.err;
+  };
+  EXPECT_THAT(error("--layout auto,dp=3 --cluster many-core"), HasSubstr("expected what 2 ranks"));
+  EXPECT_THAT(error("--layout auto,micro=8 --cluster many-core"),
+              HasSubstr("--layout micro: found 8, expected data.micro_batches, 4"));
+  EXPECT_THAT(error("--layout auto,pp=x --cluster many-core"), HasSubstr("found `pp=x"));
+  EXPECT_THAT(error("--layout dp=2 --explain"), HasSubstr("expected --layout auto"));
+  WriteContents(folder_ / "small.json", R"({"name": "small", "memory_bytes": 1000,
+      "device": {"name": "core", "flops_per_second": {"f32": 1e11}, "bytes_per_second": 1e10, "launch_seconds": 1e-6,
+                 "efficiency": {"f32": 0.5, "memory": 0.5}},
+      "levels": [{"name": "bus", "devices": 2, "bytes_per_second": 1e9, "seconds": 1e-6}]})");
+  EXPECT_THAT(error("--layout auto --cluster " + (folder_ / "small.json")),
+              HasSubstr("MB of memory, expected at least"));
+}
+
+TEST_F(TrainRanksTest, AnEditedPlanRunsWhereItIsProved) {
+  const std::string config = Config("config.json", R"({"steps": 12})"), plan = folder_ / "step.plan";
+  const Json first = Trained(2, absl::StrCat(config, " --keep-all --layout dp=2 --plan ", plan));
+  const std::string again = absl::StrCat(config, " --keep-all --layout dp=2 --run-plan ", plan);
+  EXPECT_EQ(Trained(2, again)["weights_sha256"], first["weights_sha256"]);
+  const auto error = [&](const std::string& from, const std::string& to) {
+    std::string text = FileContents(plan);
+    const size_t at = text.find(from, text.find("ACCUMULATE"));
+    EXPECT_NE(at, std::string::npos) << text;
+    WriteContents(plan, text.replace(at, from.size(), to));
+    const Outcome run = RewrightScript(absl::StrCat(Mpirun(2), "$program train --threads 1 ", again, " >$out 2>$err"));
+    EXPECT_NE(run.status, 0);
+    return run.err;
+  };
+  const std::string sound = FileContents(plan);
+  const size_t last = sound.rfind("ACCUMULATE");
+  const std::string line = sound.substr(last, sound.find('\n', last) - last);  // of micro-batch 3
+  EXPECT_THAT(error(line, line.substr(0, line.rfind(' ')) + " 2"),
+              AllOf(HasSubstr("refuted: rank "), HasSubstr("on one device it is ")));
+  std::string other = sound;
+  other.replace(other.find("f32["), 4, "f64[");
+  WriteContents(plan, other);
+  const Outcome run = RewrightScript(absl::StrCat(Mpirun(2), "$program train --threads 1 ", again, " >$out 2>$err"));
+  EXPECT_THAT(run.err, HasSubstr("the plan: found `"));
+}
+
 // mpirun closes the pipes of its processes when it is interrupted, and tells them to end.
 TEST_F(TrainRanksTest, AnInterruptedLauncherLeavesACheckpoint) {
   const std::string config = Config("long.json", R"({"steps": 100000000, "checkpoint": {"every_steps": 1000000000}})");

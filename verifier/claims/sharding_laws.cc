@@ -122,9 +122,22 @@ absl::StatusOr<const sharding::Law*> ProvedLaws::Proved(const OpDef& op, const C
   return found->second ? &*found->second : nullptr;
 }
 
+std::vector<std::string> ProvedLaws::Texts() const {
+  std::vector<std::string> texts;
+  for (const auto& [text, law] : laws_) {
+    if (law) texts.push_back(absl::StrReplaceAll(text, {{"\n", " "}}));
+  }
+  return texts;
+}
+
 absl::StatusOr<std::vector<sharding::Law>> ProvedLaws::operator()(const OpDef& op,
                                                                   const std::vector<TensorType>& inputs,
                                                                   const Attrs& attrs) {
+  std::string application = op.name;
+  for (const TensorType& input : inputs) absl::StrAppend(&application, " ", input.ToString());
+  for (const auto& [name, attr] : attrs) absl::StrAppend(&application, " ", name, "=", AttrString(attr));
+  const auto known = of_applications_.find(application);
+  if (known != of_applications_.end()) return known->second;
   std::vector<sharding::Law> laws;
   ASSIGN_OR_RETURN(const std::vector<Factor> factors, sharding::FactorsOf(op, inputs, attrs));
   for (const Factor& factor : factors) {
@@ -138,6 +151,7 @@ absl::StatusOr<std::vector<sharding::Law>> ProvedLaws::operator()(const OpDef& o
       if (!conjecture.special) break;
     }
   }
+  of_applications_[application] = laws;
   return laws;
 }
 

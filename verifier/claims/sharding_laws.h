@@ -31,7 +31,8 @@ struct FactorLaws {
   std::vector<ShardingLaw> failed;
 };
 
-// Laws for sharding::Shard: proves the conjectures about each application that it is asked for, each once.
+// Laws for sharding::Shard: proves the conjectures about each application that it is asked for, each once. Applications
+// are analysed once.
 class ProvedLaws {
  public:
   explicit ProvedLaws(double work_limit_s) : time_limit_s_(work_limit_s) {}
@@ -39,6 +40,8 @@ class ProvedLaws {
                                                         const Attrs& attrs);
 
   int num_proved() const { return num_proved_; }
+  // The laws that are proved, each on one line, sorted.
+  std::vector<std::string> Texts() const;
 
  private:
   // Null: it is not proved, or no matcher can find its left side.
@@ -46,7 +49,8 @@ class ProvedLaws {
 
   const double time_limit_s_;
   int num_proved_ = 0;
-  std::map<std::string, std::optional<sharding::Law>> laws_;  // by conjecture
+  std::map<std::string, std::optional<sharding::Law>> laws_;           // by conjecture
+  std::map<std::string, std::vector<sharding::Law>> of_applications_;  // by operator, types and attributes
 };
 
 // Laws of up to `structures` applications that differ in what is structural (ranks, axes, flags; not element types).

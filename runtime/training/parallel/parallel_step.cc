@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 #include "runtime/distributed/check_plan.h"
 #include "runtime/distributed/generate.h"
+#include "runtime/distributed/plan_text.h"
 #include "runtime/parallel/owner_computes_executable.h"
 #include "runtime/parallel/run_collective.h"
 #include "runtime/signature.h"
@@ -72,9 +75,36 @@ std::vector<int> AxesOfInputs(const RankExecutable& step) {
   return axes;
 }
 
+// The plan but for its lists and for what was measured.
+std::vector<std::string> FrameOf(distributed::Plan plan) {
+  for (std::vector<distributed::Action>& list : plan.lists) list.clear();
+  plan.update_seconds = 0;
+  for (distributed::PlanSubgraph& subgraph : plan.subgraphs) {
+    subgraph.scratch_bytes = subgraph.own_bytes = 0;
+    subgraph.seconds = 0;
+  }
+  return absl::StrSplit(distributed::PrintPlan(plan), '\n');
+}
+
+// Takes the lists of a plan that is otherwise the same.
+absl::Status TakeLists(const distributed::Plan& from, distributed::Plan* plan) {
+  std::vector<std::string> found = FrameOf(from), expected = FrameOf(*plan);
+  found.resize(std::max(found.size(), expected.size()));
+  expected.resize(found.size());
+  const auto [is, was] = std::mismatch(found.begin(), found.end(), expected.begin());
+  if (is != found.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the plan: found `", *is, "`, expected `", *was, "` of this run and layout"));
+  }
+  plan->lists = from.lists;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<distributed::PlanExecutor>> ExecutorOf(distributed::PlanParts parts,
+                                                                      const SharingOptions& sharing,
                                                                       const MeshCommunicators& ranks) {
   parts.rank = ranks.all().rank();
+  if (sharing.lists) RETURN_IF_ERROR(TakeLists(*sharing.lists, &parts.plan));
   RETURN_IF_ERROR(distributed::CheckPlan(parts.plan));
   return distributed::PlanExecutor::Create(std::move(parts), {ranks.model_parallel(), ranks.data_parallel()});
 }
@@ -117,6 +147,58 @@ std::function<absl::StatusOr<std::vector<Tensor>>()> Reading(
   };
 }
 
+using distributed::CutByLaws;
+using distributed::StepClaim;
+
+// The claim of what the lists of a step compute.
+class ClaimWriter {
+ public:
+  ClaimWriter(const SharingOptions& sharing, const Graph& gradients, const Graph& step) : sharing_(sharing) {
+    claim_.gradients = gradients;
+    claim_.step = step;
+  }
+
+  // The next subgraph, which ranks along tp cut along these axes.
+  absl::Status Subgraph(const Graph& graph, const StateAxes& axes = {}) {
+    if (!axes.empty()) {
+      CutByLaws cut{.axes = axes, .degree = sharing_.layout.tp};
+      ASSIGN_OR_RETURN(cut.graph, sharing_.cut_alone(graph, axes, cut.degree));
+      claim_.passes.emplace(static_cast<int>(claim_.subgraphs.size()), std::move(cut));
+    }
+    claim_.subgraphs.push_back(graph);
+    return absl::OkStatus();
+  }
+  void Update(CutByLaws cut) { claim_.update = std::move(cut); }
+  void Owners(const std::map<std::string, int>& owners) { claim_.owners = owners; }
+
+  std::shared_ptr<const StepClaim> Of(const distributed::Plan& plan) {
+    claim_.plan = plan;
+    for (int replica = 0; replica < plan.mesh.replicas(); ++replica) {
+      claim_.loads.push_back(distributed::MicroBatchesOf(sharing_.layout.zero, plan, replica));
+    }
+    return std::make_shared<const StepClaim>(std::move(claim_));
+  }
+
+ private:
+  const SharingOptions& sharing_;
+  StepClaim claim_;
+};
+
+absl::StatusOr<std::shared_ptr<const StepClaim>> ClaimOfPipeline(const Graph& step, const PipelinePlan& stages,
+                                                                 const StateAxes& placed,
+                                                                 const std::optional<CutByLaws>& update,
+                                                                 const SharingOptions& sharing,
+                                                                 const distributed::Plan& plan) {
+  ClaimWriter claim(sharing, stages.gradients, step);
+  for (const Subgraphs::Subgraph& subgraph : stages.layers.subgraphs.subgraphs) {
+    const StateAxes axes = PlacesOfPass(subgraph.graph, placed);
+    RETURN_IF_ERROR(claim.Subgraph(axes.empty() ? subgraph.graph : WithoutTriggers(subgraph.graph), axes));
+  }
+  if (update) claim.Update(*update);
+  claim.Owners(stages.owners);
+  return claim.Of(plan);
+}
+
 absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph& gradients,
                                           const std::vector<std::string>& updated, const TrainConfig& config,
                                           const SharingOptions& sharing, const MeshCommunicators& ranks,
@@ -135,13 +217,14 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph& gradie
   if (!stages.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), stages.status());
   ParallelStep made;
   const int zero = layout.dp > 1 ? layout.zero : 0;
-  Graph cut = step;
+  std::optional<CutByLaws> cut;
   if (zero > 0) {
-    ASSIGN_OR_RETURN(cut, sharing.cut(step, PipelineZeroAxes(step, *stages, layout.dp, zero), layout.dp, ranks.all(),
-                                      /*exact_only=*/true));
+    cut = CutByLaws{PipelineZeroAxes(step, *stages, layout.dp, zero), layout.dp, /*exact_only=*/true,
+                    /*takes_blocks=*/true};
+    ASSIGN_OR_RETURN(cut->graph, sharing.cut(step, cut->axes, layout.dp, ranks.all(), cut->exact_only));
   }
-  ASSIGN_OR_RETURN(auto update, OwnerComputesExecutable::Create(cut, stages->owners, ranks.model_parallel(),
-                                                                ranks.data_parallel(), runner));
+  ASSIGN_OR_RETURN(auto update, OwnerComputesExecutable::Create(cut ? cut->graph : step, stages->owners,
+                                                                ranks.model_parallel(), ranks.data_parallel(), runner));
   PlanCuts cuts;
   for (size_t k = 0; k < stages->adders.size(); ++k) cuts.sums.push_back(update->AxisOfInput(k));
   ASSIGN_OR_RETURN(StepWeights weights, WeightsOf(stages->gradients, updated,
@@ -164,25 +247,28 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph& gradie
     ASSIGN_OR_RETURN(const Shard own, from->LocalState(name));
     return own.tensor;
   });
-  ASSIGN_OR_RETURN(made.sums, ExecutorOf(std::move(parts), ranks));
+  ASSIGN_OR_RETURN(made.sums, ExecutorOf(std::move(parts), sharing, ranks));
   made.step = std::move(update);
+  if (sharing.claims) {
+    ASSIGN_OR_RETURN(made.claim, ClaimOfPipeline(step, *stages, placed, cut, sharing, made.sums->plan()));
+  }
   return made;
 }
 
 // The gradients of a micro-batch by one graph that the ranks of a replica run together. Its executable has the weights,
-// which are written whole; `update` is read by all ranks. Sums are cut as the inputs of the step are.
-absl::StatusOr<std::unique_ptr<distributed::PlanExecutor>> SumsOfOnePass(
-    const Graph& step, const Graph& gradients, const std::vector<std::string>& updated, const TrainConfig& config,
-    const SharingOptions& sharing, const MeshCommunicators& ranks, GraphRunner& runner, int zero,
-    const std::vector<int>& cuts, Executable& update) {
+// which are written whole; the step is read by all ranks. Sums are cut as its inputs are. `update` is how it is cut.
+absl::Status AddSumsOfOnePass(const Graph& step, const Graph& gradients, const std::vector<std::string>& updated,
+                              const TrainConfig& config, const SharingOptions& sharing, const MeshCommunicators& ranks,
+                              GraphRunner& runner, int zero, const std::vector<int>& cuts, const CutByLaws& update,
+                              ParallelStep* made) {
   ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
   ASSIGN_OR_RETURN(auto pass, PrepareInGroup(unpacked, Signature(unpacked).input_names, config, sharing,
                                              ranks.model_parallel(), runner));
   distributed::PlanParts parts;
   parts.plan = PlanOfOnePass(unpacked, step, MeshOf(sharing.layout), config.step.micro_batches, cuts);
   distributed::WriteDataParallel(zero, &parts.plan);
-  for (const std::string& name : updated) parts.weight_bytes += BytesSentToRead(update, name);
-  parts.weights = [updated, from = &update, to = pass.get()]() -> absl::StatusOr<std::vector<Tensor>> {
+  for (const std::string& name : updated) parts.weight_bytes += BytesSentToRead(*made->step, name);
+  parts.weights = [updated, from = made->step.get(), to = pass.get()]() -> absl::StatusOr<std::vector<Tensor>> {
     for (const std::string& name : updated) {
       ASSIGN_OR_RETURN(const Tensor value, from->ViewState(name));
       RETURN_IF_ERROR(to->WriteState(name, value));
@@ -190,7 +276,14 @@ absl::StatusOr<std::unique_ptr<distributed::PlanExecutor>> SumsOfOnePass(
     return std::vector<Tensor>();
   };
   parts.executables.push_back(std::move(pass));
-  return ExecutorOf(std::move(parts), ranks);
+  ASSIGN_OR_RETURN(made->sums, ExecutorOf(std::move(parts), sharing, ranks));
+  if (!sharing.claims) return absl::OkStatus();
+  ClaimWriter claim(sharing, unpacked, step);
+  ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(unpacked, config.places, Signature(unpacked).input_names));
+  RETURN_IF_ERROR(claim.Subgraph(unpacked, axes));
+  claim.Update(update);
+  made->claim = claim.Of(made->sums->plan());
+  return absl::OkStatus();
 }
 
 // Tensor parallel in groups, and the optimizer state cut over all ranks.
@@ -198,23 +291,25 @@ absl::StatusOr<ParallelStep> MakeZeroOfGroups(const Graph& step, const Graph& gr
                                               const std::vector<std::string>& updated, const TrainConfig& config,
                                               const SharingOptions& sharing, const MeshCommunicators& ranks,
                                               GraphRunner& runner) {
-  const StateAxes blocks = ZeroAxes(step, ranks.shards().size(), sharing.layout.zero);
-  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, blocks, ranks.shards().size(), ranks.shards(), true));
+  const int size = ranks.shards().size();
+  CutByLaws cut{ZeroAxes(step, size, sharing.layout.zero), size, /*exact_only=*/true, /*takes_blocks=*/true};
+  ASSIGN_OR_RETURN(cut.graph, sharing.cut(step, cut.axes, size, ranks.shards(), cut.exact_only));
   ASSIGN_OR_RETURN(auto update,
-                   RankExecutable::Create(cut, ranks.shards(), runner, RankExecutable::InputForm::kShards));
+                   RankExecutable::Create(cut.graph, ranks.shards(), runner, RankExecutable::InputForm::kShards));
+  const std::vector<int> axes = AxesOfInputs(*update);
   ParallelStep made;
-  ASSIGN_OR_RETURN(made.sums, SumsOfOnePass(step, gradients, updated, config, sharing, ranks, runner,
-                                            sharing.layout.zero, AxesOfInputs(*update), *update));
   made.step = std::move(update);
+  RETURN_IF_ERROR(AddSumsOfOnePass(step, gradients, updated, config, sharing, ranks, runner, sharing.layout.zero, axes,
+                                   cut, &made));
   return made;
 }
 
-// Every rank computes whole micro-batches, layer by layer. `update` is the step where it is cut over the ranks, else
-// null.
-absl::StatusOr<std::unique_ptr<distributed::PlanExecutor>> SumsOfLayers(
-    const Graph& step, const Graph& gradients, const std::vector<std::string>& updated, const TrainConfig& config,
-    const SharingOptions& sharing, const MeshCommunicators& ranks, GraphRunner& runner, int zero, Executable& whole,
-    RankExecutable* update) {
+// Every rank computes whole micro-batches, layer by layer. `update` is the step where it is cut over the ranks, by
+// `step_cut`, else null.
+absl::Status AddSumsOfLayers(const Graph& step, const Graph& gradients, const std::vector<std::string>& updated,
+                             const TrainConfig& config, const SharingOptions& sharing, const MeshCommunicators& ranks,
+                             GraphRunner& runner, int zero, RankExecutable* update,
+                             const std::optional<CutByLaws>& step_cut, ParallelStep* made) {
   const LayeredOptions options{.zero = zero, .bucket_bytes = sharing.bucket_bytes, .groups = sharing.device.groups};
   ASSIGN_OR_RETURN(const LayeredStep cut, CutStep(gradients, step, updated, options));
   ASSIGN_OR_RETURN(StepWeights weights,
@@ -233,12 +328,20 @@ absl::StatusOr<std::unique_ptr<distributed::PlanExecutor>> SumsOfLayers(
     ASSIGN_OR_RETURN(parts.executables.back(), runner.Prepare(subgraph.graph));
   }
   parts.weights =
-      Reading(std::move(weights), [update, from = &whole](const std::string& name) -> absl::StatusOr<Tensor> {
+      Reading(std::move(weights), [update, from = made->step.get()](const std::string& name) -> absl::StatusOr<Tensor> {
         if (update == nullptr) return from->ViewState(name);
         ASSIGN_OR_RETURN(const Shard local, update->LocalState(name));
         return local.tensor;
       });
-  return ExecutorOf(std::move(parts), ranks);
+  ASSIGN_OR_RETURN(made->sums, ExecutorOf(std::move(parts), sharing, ranks));
+  if (!sharing.claims) return absl::OkStatus();
+  ClaimWriter claim(sharing, cut.gradients, step);
+  for (const Subgraphs::Subgraph& subgraph : cut.layers.subgraphs.subgraphs) {
+    RETURN_IF_ERROR(claim.Subgraph(subgraph.graph));
+  }
+  if (step_cut) claim.Update(*step_cut);
+  made->claim = claim.Of(made->sums->plan());
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -317,28 +420,33 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
   if (zero_of_groups) return MakeZeroOfGroups(step, *gradients, updated, config, sharing, ranks, runner);
   ParallelStep made;
   if (layout.tp > 1) {
-    ASSIGN_OR_RETURN(made.step, PrepareInGroup(step, Signature(gradients == nullptr ? step : *gradients).input_names,
-                                               config, sharing, ranks.model_parallel(), runner));
+    const std::vector<std::string> inputs = Signature(gradients == nullptr ? step : *gradients).input_names;
+    ASSIGN_OR_RETURN(made.step, PrepareInGroup(step, inputs, config, sharing, ranks.model_parallel(), runner));
     if (gradients == nullptr) return made;
-    ASSIGN_OR_RETURN(made.sums, SumsOfOnePass(step, *gradients, updated, config, sharing, ranks, runner, /*zero=*/0,
-                                              /*cuts=*/{}, *made.step));
+    CutByLaws cut{.degree = layout.tp};
+    if (sharing.claims) {
+      ASSIGN_OR_RETURN(cut.axes, PlacedStates(step, config.places, inputs));
+      ASSIGN_OR_RETURN(cut.graph, sharing.cut_alone(step, cut.axes, cut.degree));
+    }
+    RETURN_IF_ERROR(AddSumsOfOnePass(step, *gradients, updated, config, sharing, ranks, runner, /*zero=*/0,
+                                     /*cuts=*/{}, cut, &made));
     return made;
   }
-  const int zero = ranks.all().size() > 1 ? layout.zero : 0;
+  const int size = ranks.all().size(), zero = size > 1 ? layout.zero : 0;
   RankExecutable* update = nullptr;
+  std::optional<CutByLaws> cut;
   if (zero > 0) {
-    const int size = ranks.all().size();
-    ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, ZeroAxes(step, size, zero), size, ranks.all(), true));
+    cut = CutByLaws{ZeroAxes(step, size, zero), size, /*exact_only=*/true, /*takes_blocks=*/true};
+    ASSIGN_OR_RETURN(cut->graph, sharing.cut(step, cut->axes, size, ranks.all(), cut->exact_only));
     const auto takes = gradients == nullptr ? RankExecutable::InputForm::kWhole : RankExecutable::InputForm::kShards;
-    ASSIGN_OR_RETURN(auto cut_step, RankExecutable::Create(cut, ranks.all(), runner, takes));
+    ASSIGN_OR_RETURN(auto cut_step, RankExecutable::Create(cut->graph, ranks.all(), runner, takes));
     update = cut_step.get();
     made.step = std::move(cut_step);
   } else {
     ASSIGN_OR_RETURN(made.step, runner.Prepare(step));
   }
   if (gradients == nullptr) return made;
-  ASSIGN_OR_RETURN(made.sums,
-                   SumsOfLayers(step, *gradients, updated, config, sharing, ranks, runner, zero, *made.step, update));
+  RETURN_IF_ERROR(AddSumsOfLayers(step, *gradients, updated, config, sharing, ranks, runner, zero, update, cut, &made));
   return made;
 }
 

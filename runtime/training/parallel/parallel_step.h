@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "core/device/device.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/distributed/plan_executor.h"
+#include "runtime/distributed/proof/step_proof.h"
 #include "runtime/parallel/rank_executable.h"
 #include "runtime/training/config.h"
 #include "runtime/training/parallel/layout.h"
@@ -30,6 +32,10 @@ struct SharingOptions {
   // Knowledge by which the model is cut into layers and stages. Seconds are asked on rank 0 alone, groups are the same
   // on all ranks.
   DeviceCosts device;
+  // ParallelStep::claim is wanted. Needs `cut_alone` for tp.
+  bool claims = false;
+  // Lists that run instead of those of the layout: of a plan with its tensors and subgraphs.
+  std::optional<distributed::Plan> lists;
   // Gradients of at least this size are summed over ranks at once, while those before them in the model are computed.
   int64_t bucket_bytes = int64_t{25} << 20;
 };
@@ -67,6 +73,8 @@ struct ParallelStep {
   std::unique_ptr<Executable> step;  // its states are read by all ranks together
   // Sums gradients over micro-batches and ranks by the list of a plan; null: a step is one graph. Ends before the step.
   std::unique_ptr<distributed::PlanExecutor> sums;
+  // The claim that the lists compute the step of one device; null: it is not wanted, or a step is one graph.
+  std::shared_ptr<const distributed::StepClaim> claim;
 };
 
 // `gradients` and `step` are StepGraphs'; the former is null where a step is one graph. Groups and the runner's device

@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 #include "core/base/cpu_time.h"
 #include "core/base/files.h"
+#include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "substitutions/language/operator_variables.h"
 #include "substitutions/language/rule_printer.h"
@@ -32,6 +33,7 @@
 #include "tools/program/interrupt.h"
 #include "tools/program/progress.h"
 #include "tools/program/verb.h"
+#include "tools/verbs/check/step_proof.h"
 #include "tools/verbs/verify/certificate_folder.h"
 #include "verifier/check/bounded/bounded_check.h"
 #include "verifier/check/certificate_steps.h"
@@ -446,6 +448,10 @@ Answer AnswerWithoutCertificates(const CheckFlags& flags, const std::map<std::st
 
 absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
   CheckFlags flags = given;
+  const bool of_step = IsStepProof(flags.folder);
+  if (of_step && !flags.rules.empty()) {
+    return absl::InvalidArgumentError("--rules: found the proof of a step, expected DIR");
+  }
   Console& console = session.console;
   std::map<std::string, Rule> rules;
   if (!flags.rules.empty()) {
@@ -463,8 +469,13 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
       cvc5 = false;
     }
   }
-  if (flags.folder.empty()) {
-    if (flags.rules.empty()) return absl::InvalidArgumentError("found neither DIR nor --rules, expected one of them");
+  if (of_step) {
+    ASSIGN_OR_RETURN(const Answer answer, CheckStepProof(flags.folder, flags.time_limit, session, &rules));
+    if (answer == Answer::kNo || rules.empty()) return answer;
+  }
+  if (flags.folder.empty() || of_step) {
+    if (!of_step && flags.rules.empty())
+      return absl::InvalidArgumentError("found neither DIR nor --rules, expected one of them");
     const InterruptGuard interrupt;
     const Answer answer = AnswerWithoutCertificates(flags, rules, session);
     if (InterruptGuard::interrupted()) return absl::CancelledError("interrupted");
@@ -530,9 +541,9 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
 Action DeclareCheck(CommandLine& line) {
   auto flags = std::make_shared<CheckFlags>();
   line.Add("folder", &flags->folder,
-           "Certificates, as `rewright verify --certificates` writes them; without them the rules of --rules are "
-           "derived a second time")
-      .Type("DIR");
+           "Certificates, as `rewright verify --certificates` writes them, or the proof of a step on several ranks "
+           "(train --prove, shard --prove); without them the rules of --rules are derived a second time")
+      .Type("DIR|F.proof");
   line.Add("--rules", &flags->rules, "The rules that they must be about, all that are proved there").Type("FILE.rules");
   line.AddSwitch("--second,--no-second{false}", &flags->second,
                  "Derive each rule a second time, at small sizes and without the prover (default on)");
@@ -541,7 +552,8 @@ Action DeclareCheck(CommandLine& line) {
   line.AddChoice("--solver", &flags->solver, {"z3", "cvc5", "both"},
                  "Who settles the queries (default both; Z3 alone where cvc5 is not installed)");
   line.AddReal("--query-limit", &flags->time_limit, 0.001, 1e6,
-               "Seconds of work that cvc5 gets for one query, counted in its resource units (default 20)")
+               "Seconds of work that cvc5 gets for one query, counted in its resource units, and the prover for a law "
+               "of a step (default 20)")
       .Formerly("--time-limit");
   return [flags](Session& session) { return Check(*flags, session); };
 }

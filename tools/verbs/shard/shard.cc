@@ -27,6 +27,10 @@
 #include "tools/program/models.h"
 #include "tools/program/outputs.h"
 #include "tools/program/verb.h"
+#include "tools/verbs/check/step_proof.h"
+#include "tools/verbs/layout/cluster_cost.h"
+#include "tools/verbs/layout/layout_file.h"
+#include "tools/verbs/layout/placement_search.h"
 #include "tools/verbs/train/ranks.h"
 #include "verifier/claims/sharding_laws.h"
 
@@ -40,6 +44,8 @@ struct ShardFlags {
   int64_t degree = 2;
   std::vector<std::string> places;
   std::string places_file;
+  std::string layout, cluster, saved, proof;
+  bool explain = false;
   std::string output;
   bool check = false;
   double time_limit = 10;
@@ -52,20 +58,53 @@ struct ShardFlags {
 };
 
 constexpr double kTolerance = 1e-4;  // relative, and absolute
+constexpr char kAuto[] = "auto";
 
-absl::StatusOr<std::vector<sharding::Placement>> PlacementsOf(const ShardFlags& flags) {
+absl::Status ReadPlacements(const std::string& path, std::vector<sharding::Placement>* placements) {
+  ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  ASSIGN_OR_RETURN(const LayoutFile file, ParseLayoutFile(text, path));
+  if (!file.layout.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": found the layout ", file.layout, ", which is one of train, expected placements alone"));
+  }
+  placements->insert(placements->end(), file.placements.begin(), file.placements.end());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<sharding::Placement>> GivenPlacements(const ShardFlags& flags) {
   std::vector<sharding::Placement> placements;
-  if (!flags.places_file.empty()) {
-    ASSIGN_OR_RETURN(const std::string text, ReadText(flags.places_file));
-    ASSIGN_OR_RETURN(placements, sharding::ParsePlacements(text, flags.places_file));
+  for (const std::string& path : {flags.places_file, flags.layout}) {
+    if (!path.empty()) RETURN_IF_ERROR(ReadPlacements(path, &placements));
   }
   for (const std::string& place : flags.places) {
     absl::StatusOr<sharding::Placement> placement = sharding::ParsePlacement(place);
     if (!placement.ok()) return ErrorAt("--place", placement.status());
     placements.push_back(*std::move(placement));
   }
-  if (placements.empty()) return absl::InvalidArgumentError("found no placement, expected --place or --places");
+  if (placements.empty())
+    return absl::InvalidArgumentError("found no placement, expected --place, --places or --layout");
   return placements;
+}
+
+// The placements with the shortest estimated time; they go to the file of --save-layout.
+absl::StatusOr<std::vector<sharding::Placement>> ChosenPlacements(const ShardFlags& flags, const Graph& graph,
+                                                                  int degree, const distributed::Cluster& cluster,
+                                                                  ProvedLaws& laws, Console& console) {
+  ASSIGN_OR_RETURN(const PlacementChoice choice, PlacementsOfModel(graph, degree, cluster, std::ref(laws)));
+  const LayoutFile file{"", choice.Placements()};
+  console.Result(absl::StrFormat("layout:   %d of %d tensors are cut; %.4g s by estimate, of %d layouts",
+                                 file.placements.size(), choice.tensors.size(), choice.cost.seconds, choice.tried));
+  Json& json = console.json();
+  json["estimated_seconds"] = choice.cost.seconds;
+  json["placements"] = Json::object();
+  for (const sharding::Placement& placement : file.placements) json["placements"][placement.tensor] = placement.axis;
+  const std::vector<std::string> reasons = choice.Reasons();
+  for (size_t k = 0; flags.explain && k < reasons.size(); ++k) {
+    console.Result(absl::StrCat("why:      ", reasons[k]));
+    json["why"].push_back(reasons[k]);
+  }
+  if (!flags.saved.empty()) RETURN_IF_ERROR(WriteOutput(flags.saved, PrintLayoutFile(file, reasons)));
+  return file.placements;
 }
 
 // Reports the distance of the outputs from those expected. False where that is too far.
@@ -101,9 +140,13 @@ absl::StatusOr<Answer> Check(const Graph& original, const sharding::Sharded& sha
   return equal && (same_bits || !sharded.exact) ? Answer::kYes : Answer::kNo;
 }
 
-absl::StatusOr<sharding::Sharded> Cut(const ShardFlags& flags, const Graph& graph, int64_t degree, Console& console) {
-  ASSIGN_OR_RETURN(const std::vector<sharding::Placement> placements, PlacementsOf(flags));
+// `cluster`: that of --layout auto.
+absl::StatusOr<sharding::Sharded> Cut(const ShardFlags& flags, const Graph& graph, int degree,
+                                      const distributed::Cluster& cluster, Console& console) {
   ProvedLaws laws(flags.time_limit);
+  ASSIGN_OR_RETURN(
+      const std::vector<sharding::Placement> placements,
+      flags.layout == kAuto ? ChosenPlacements(flags, graph, degree, cluster, laws, console) : GivenPlacements(flags));
   ASSIGN_OR_RETURN(sharding::Sharded sharded, sharding::Shard(graph, placements, degree, std::ref(laws)));
   int applications = 0;
   for (NodeId id : graph.nodes()) applications += graph.node(id).op != nullptr;
@@ -129,13 +172,25 @@ absl::StatusOr<sharding::Sharded> Cut(const ShardFlags& flags, const Graph& grap
     json["steps"].push_back({{"rule", step.rule}, {"replaced", step.replaced}, {"bindings", step.bindings}});
   }
   if (!flags.output.empty()) RETURN_IF_ERROR(WriteOutput(flags.output, PrintGraph(sharded.graph)));
+  if (!flags.proof.empty()) {
+    distributed::ModelClaim claim{graph, {.degree = degree, .graph = sharded.graph}};
+    for (const sharding::Placement& placement : placements)
+      claim.cut.axes.emplace_back(placement.tensor, placement.axis);
+    distributed::ProofText proof;
+    proof.model = std::move(claim);
+    RETURN_IF_ERROR(WriteStepProof(std::move(proof), flags.time_limit, flags.proof, console));
+  }
   return sharded;
 }
 
 absl::StatusOr<Answer> ShardModel(const ShardFlags& flags, Session& session) {
   ASSIGN_OR_RETURN(const ImportedModel model,
                    LoadModel(flags.model, {.dims = flags.dims, .fold_defaults = flags.fold_defaults}, session.console));
-  ASSIGN_OR_RETURN(const sharding::Sharded sharded, Cut(flags, model.graph, flags.degree, session.console));
+  const auto degree = static_cast<int>(flags.degree);
+  ASSIGN_OR_RETURN(const distributed::Cluster cluster, flags.cluster.empty()
+                                                           ? DefaultCluster(degree, NumThreads(session.flags.threads))
+                                                           : distributed::ReadCluster(flags.cluster));
+  ASSIGN_OR_RETURN(const sharding::Sharded sharded, Cut(flags, model.graph, degree, cluster, session.console));
   return flags.check ? Check(model.graph, sharded, session) : Answer::kYes;
 }
 
@@ -182,8 +237,14 @@ absl::StatusOr<Answer> RunModel(const ShardFlags& flags, Communicator& ranks, Se
   ASSIGN_OR_RETURN(const ImportedModel model,
                    LoadModel(flags.model, {.dims = flags.dims, .fold_defaults = flags.fold_defaults}, console));
   ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, LoadInputs(model, flags.inputs, session.flags.seed));
+  distributed::Cluster cluster;
+  if (flags.layout == kAuto) {
+    ASSIGN_OR_RETURN(cluster, flags.cluster.empty() ? MeasuredCluster(ranks, NumThreads(session.flags.threads))
+                                                    : distributed::ReadCluster(flags.cluster));
+  }
   ASSIGN_OR_RETURN(const Graph cut, CutOnRanks(model.graph, ranks, [&]() -> absl::StatusOr<Graph> {
-                     ASSIGN_OR_RETURN(const sharding::Sharded sharded, Cut(flags, model.graph, ranks.size(), console));
+                     ASSIGN_OR_RETURN(const sharding::Sharded sharded,
+                                      Cut(flags, model.graph, ranks.size(), cluster, console));
                      return sharded.graph;
                    }));
   ASSIGN_OR_RETURN(const Engine engine, Engine::Open(flags.device, session.flags.threads, /*profile=*/""));
@@ -219,8 +280,26 @@ Action DeclareShard(CommandLine& line) {
       .Type("NAME:AXIS");
   line.Add("--places", &flags->places_file, "A file of such placements, one on each line; # starts a comment")
       .Type("FILE");
+  const Flag layout = line.Add("--layout", &flags->layout,
+                               "auto: cut what makes a run shortest by estimate; F.layout: the placements of that file")
+                          .Type("auto|F.layout")
+                          .Excludes("--place")
+                          .Excludes("--places");
+  line.Add("--cluster", &flags->cluster,
+           "With --layout auto: the devices and their links, a file or one that comes with the program (default: this "
+           "machine)")
+      .Type("FILE.json|NAME")
+      .Needs(layout);
+  line.AddSwitch("--explain", &flags->explain,
+                 "With --layout auto: show why each tensor lies as it does, and what the second best costs")
+      .Needs(layout);
+  line.AddOutputPath("--save-layout", &flags->saved, "With --layout auto: write the choice, for --layout F.layout")
+      .Type("F.layout")
+      .Needs(layout);
   line.AddSwitch("--check", &flags->check,
                  "Compare with the original on random inputs: by the interpreter; with --run on the device");
+  line.AddOutputPath("--prove", &flags->proof, "Write the proof that the cut graph is the model, for rewright check")
+      .Type("F.proof");
   line.AddOutputPath("-o,--output", &flags->output, "Write the graph as text; - is standard output").Type("GRAPH.txt");
   const Flag run =
       line.AddSwitch("--run", &flags->run, "Run it, under mpirun -n N on N processes, and time it").Excludes(degree);

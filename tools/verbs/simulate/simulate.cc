@@ -26,7 +26,9 @@
 #include "tools/program/flags.h"
 #include "tools/program/outputs.h"
 #include "tools/program/verb.h"
-#include "tools/verbs/simulate/graph_plan.h"
+#include "tools/verbs/layout/layout_choice.h"
+#include "tools/verbs/layout/step_planner.h"
+#include "tools/verbs/train/train_layout.h"
 #include "tools/verbs/train/trained_model.h"
 
 namespace rewright {
@@ -58,16 +60,6 @@ auto Parsed(const std::string& path, const Parse& parse) -> decltype(parse(std::
 }
 
 double Share(double part, double seconds) { return 100 * part / std::max(seconds, 1e-300); }
-
-// Names what the most time of the ranks goes to.
-std::string BoundOf(const distributed::Mesh& mesh, const distributed::SimulatedStep& step) {
-  std::vector<std::pair<double, std::string>> parts = {{step.computing(), "computation"}, {step.bubble(), "bubbles"}};
-  for (size_t axis = 0; axis < step.exposed_over.size(); ++axis) {
-    parts.emplace_back(step.exposed_over[axis] / std::max(step.seconds, 1e-300),
-                       absl::StrCat("communication over ", mesh.axes()[axis].name));
-  }
-  return std::max_element(parts.begin(), parts.end())->second;
-}
 
 // `memory_bytes`: of the fullest rank; 0: that of the lists.
 void Show(const distributed::Mesh& mesh, const distributed::Cluster& cluster, const distributed::SimulatedStep& step,
@@ -156,11 +148,28 @@ absl::StatusOr<distributed::DescribedLayout> ChosenLayout(const SimulateFlags& f
 absl::StatusOr<Answer> SimulateConfig(const SimulateFlags& flags, const distributed::Cluster& cluster,
                                       Session& session) {
   ASSIGN_OR_RETURN(TrainConfig config, Parsed(flags.model, ParseTrainConfig));
-  ASSIGN_OR_RETURN(const RankLayout layout, distributed::ParseLayout(flags.layout));
-  RETURN_IF_ERROR(ApplyLayout(layout, &config));
-  ASSIGN_OR_RETURN(const LoadedModel loaded, LoadTrainedModel(config, FolderOf(flags.model), session.console));
   ASSIGN_OR_RETURN(const std::unique_ptr<Device> cpu, MakeDevice("cpu"));
-  ASSIGN_OR_RETURN(const GraphStep made, PlanOfGraphs(config, loaded.model, layout, cluster, *cpu));
+  const auto load = [&](const TrainConfig& at) -> absl::StatusOr<TrainableModel> {
+    ASSIGN_OR_RETURN(LoadedModel loaded, LoadTrainedModel(at, FolderOf(flags.model), session.console));
+    return std::move(loaded.model);
+  };
+  const StepPlanner::Options planning{.seconds = nullptr, .cut = CutsByLaws()};
+  LayoutFile chosen{flags.layout, {}};
+  if (IsAutoLayout(flags.layout)) {
+    const int devices = flags.devices > 0 ? static_cast<int>(flags.devices) : cluster.devices();
+    LayoutChoiceOptions options{.ranks = devices, .layout = flags.layout, .memory_bytes = cluster.memory_bytes};
+    options.load = load;
+    options.planner = planning;
+    options.collectives = OptionsOf(flags, "direct").collectives;
+    ASSIGN_OR_RETURN(const LayoutChoice choice, ChooseLayout(config, cluster, *cpu, options));
+    session.console.json().update(ShowChoice(choice, flags.explain, session.console));
+    chosen = choice.File();
+  }
+  ASSIGN_OR_RETURN(const RankLayout layout, TakeLayout(chosen, /*file=*/"", &config));
+  ASSIGN_OR_RETURN(const TrainableModel model, load(config));
+  ASSIGN_OR_RETURN(const std::unique_ptr<StepPlanner> planner,
+                   StepPlanner::Create(config, model, cluster, *cpu, planning));
+  ASSIGN_OR_RETURN(const GraphStep made, planner->PlanOf(layout));
   ASSIGN_OR_RETURN(const distributed::SimulatedStep step,
                    distributed::Simulate(made.plan, cluster, OptionsOf(flags, "direct")));
   const int64_t most = *std::max_element(step.peak_bytes.begin(), step.peak_bytes.end());
@@ -210,7 +219,7 @@ absl::StatusOr<Answer> Simulate(const SimulateFlags& flags, Session& session) {
     return absl::InvalidArgumentError("--layout and --plan: found a plan, which has its lists, expected a model");
   }
   if (flags.layout.empty()) {
-    return absl::InvalidArgumentError("--layout: is missing, expected dp=N,tp=N,.. or auto for a described model");
+    return absl::InvalidArgumentError("--layout: is missing, expected dp=N,tp=N,.. or auto");
   }
   ASSIGN_OR_RETURN(const std::string text, ReadText(flags.model));
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -33,8 +33,10 @@
 #include "tools/program/outputs.h"
 #include "tools/program/progress.h"
 #include "tools/program/verb.h"
+#include "tools/verbs/check/step_proof.h"
 #include "tools/verbs/train/ranks.h"
 #include "tools/verbs/train/step_search.h"
+#include "tools/verbs/train/train_layout.h"
 #include "tools/verbs/train/trained_model.h"
 #include "verifier/claims/sharding_laws.h"
 
@@ -48,14 +50,17 @@ struct TrainFlags {
   std::string events_folder;
   bool seed_given = false;
   std::string output;
-  std::string plan;
+  std::string plan, proof, lists;
   std::string device = "cpu";
-  std::string layout;
+  LayoutFlags layout;
   double timeout = 300;
   double bucket_mb = 25;
   std::string profile;
   StepSearchFlags search;
   int64_t second_tier = 0;  // bytes
+
+  // Lists that a person wrote are proved in any case.
+  bool proves() const { return !proof.empty() || !lists.empty(); }
 };
 
 absl::StatusOr<TrainConfig> LoadConfig(const TrainFlags& flags, uint64_t seed) {
@@ -183,6 +188,22 @@ absl::Status WritePlan(const Trainer& trainer, const std::string& path, Communic
   return WriteOutput(path, distributed::PrintPlan(distributed::MeanOf(measured)));
 }
 
+// Proves, before the first step, that the lists of all ranks compute the step of one device.
+absl::Status ProveRun(const Trainer& trainer, const std::string& path, Communicator& ranks, Console& console) {
+  if (trainer.running().sums == nullptr) {
+    return absl::InvalidArgumentError(
+        "--prove and --run-plan: found a step of one graph, expected data.micro_batches of at least 2");
+  }
+  return FromRankZero(ranks, "the proof",
+                      [&]() -> absl::StatusOr<std::string> {
+                        distributed::ProofText proof;
+                        proof.step = *trainer.running().claim;
+                        RETURN_IF_ERROR(WriteStepProof(std::move(proof), kLawSeconds, path, console));
+                        return std::string();
+                      })
+      .status();
+}
+
 absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlags& flags, const ModelMetadata& metadata,
                     Communicator& ranks, Console& console) {
   if (!flags.output.empty()) {
@@ -221,19 +242,11 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
   return absl::OkStatus();
 }
 
-constexpr double kProofSeconds = 5;
-
-std::vector<sharding::Placement> PlacementsOf(const StateAxes& axes) {
-  std::vector<sharding::Placement> placements;
-  for (const auto& [name, axis] : axes) placements.push_back({name, axis});
-  return placements;
-}
-
 // Cuts graphs of a step over ranks, by laws that are proved on the way.
 absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, int degree, Communicator& ranks,
                               bool exact_only, Console& console) {
   return CutOnRanks(graph, ranks, [&]() -> absl::StatusOr<Graph> {
-    ProvedLaws laws(kProofSeconds);
+    ProvedLaws laws(kLayoutProofSeconds);
     ASSIGN_OR_RETURN(const sharding::Sharded sharded,
                      sharding::Shard(graph, PlacementsOf(axes), degree, std::ref(laws), exact_only));
     console.Note(absl::StrFormat(
@@ -248,7 +261,6 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   Console& console = session.console;
   // From the first search to the last step; those of searches lie inside.
   std::optional<InterruptGuard> interrupt(std::in_place);
-  ASSIGN_OR_RETURN(const RankLayout layout, ParseLayout(flags.layout, ranks.size()));
   if (flags.search.memory_limit > 0 && flags.device == "reference") {
     return absl::InvalidArgumentError("--memory-limit: found the device reference, expected one that plans memory");
   }
@@ -260,10 +272,10 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
     return absl::InvalidArgumentError("--resume: expected --checkpoint-dir, too");
   }
   ASSIGN_OR_RETURN(TrainConfig config, LoadConfig(flags, session.flags.seed));
-  RETURN_IF_ERROR(ApplyLayout(layout, &config));
   if (ranks.rank() == 0) {
     RETURN_IF_ERROR(CheckOutputs({{"--output", flags.output, OutputFlag::Use::kReplace, /*binary=*/true},
                                   {"--plan", flags.plan},
+                                  {"--prove", flags.proof},
                                   {"--profile", flags.profile, OutputFlag::Use::kKeep}},
                                  {flags.config}, session));
   }
@@ -273,9 +285,11 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   options.resume = flags.resume;
   options.threads = omp_get_max_threads();
   options.ranks = &ranks;
-  ASSIGN_OR_RETURN(LoadedModel loaded, LoadTrainedModel(config, options.data_folder, console));
   ASSIGN_OR_RETURN(Engine engine,
                    Engine::Open(flags.device, session.flags.threads, ranks.rank() == 0 ? flags.profile : ""));
+  ASSIGN_OR_RETURN(const RankLayout layout, LayoutOfRun(flags.layout, flags.search.memory_limit, !flags.profile.empty(),
+                                                        options.data_folder, engine, ranks, session, &config));
+  ASSIGN_OR_RETURN(LoadedModel loaded, LoadTrainedModel(config, options.data_folder, console));
   if (flags.second_tier > 0) {
     RETURN_IF_ERROR(engine.Wrap([&](std::unique_ptr<Device> device) {
       return MakeTwoTierDevice(std::move(device), {.first_bytes = flags.search.memory_limit,
@@ -297,15 +311,17 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
     };
   }
   options.sharing.layout = layout;
+  options.sharing.claims = flags.proves() && ranks.rank() == 0;
+  if (!flags.lists.empty()) {
+    ASSIGN_OR_RETURN(const std::string text, ReadText(flags.lists));
+    auto plan = distributed::ParsePlan(text);
+    if (!plan.ok()) return ErrorAt(flags.lists, plan.status());
+    options.sharing.lists = *std::move(plan);
+  }
   options.sharing.bucket_bytes = static_cast<int64_t>(flags.bucket_mb * (1 << 20));
   options.sharing.cut = [&](const Graph& graph, const StateAxes& axes, int degree, Communicator& over,
                             bool exact_only) { return CutStep(graph, axes, degree, over, exact_only, console); };
-  options.sharing.cut_alone = [laws = std::make_shared<ProvedLaws>(kProofSeconds)](
-                                  const Graph& graph, const StateAxes& axes, int degree) -> absl::StatusOr<Graph> {
-    ASSIGN_OR_RETURN(const sharding::Sharded sharded,
-                     sharding::Shard(graph, PlacementsOf(axes), degree, std::ref(*laws)));
-    return sharded.graph;
-  };
+  options.sharing.cut_alone = CutsByLaws();
   if (engine.device() != nullptr) {
     options.sharing.device.groups = [&](const Graph& graph) { return engine.device()->Partition(graph); };
   }
@@ -323,6 +339,7 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   if (!trainer.ok()) {
     return ErrorAt(flags.config, trainer.status());
   }
+  if (flags.proves()) RETURN_IF_ERROR(ProveRun(**trainer, flags.proof, ranks, console));
   for (const std::string& note : (*trainer)->notes()) console.Warning(note);
   if (!config.built_in) ShowTrained(**trainer, console);
   if (flags.resume) console.Note(absl::StrCat("resumed behind step ", (*trainer)->position()));
@@ -365,13 +382,22 @@ Action DeclareTrain(CommandLine& line) {
                      "Write the actions of each rank in a step of micro-batches there, with measured seconds; - is "
                      "standard output (rewright simulate)")
       .Type("F.plan");
+  line.AddOutputPath("--prove", &flags->proof,
+                     "Prove before the first step that the lists of all ranks compute the step of one device, and "
+                     "write the proof there (rewright check)")
+      .Type("F.proof");
+  line.Add("--run-plan", &flags->lists,
+           "Run the lists of this plan, as --plan wrote it and as it was edited, once they are proved as with --prove")
+      .Type("F.plan");
   AddDevice(line, &flags->device, /*with_reference=*/true);
   line.Add(
-          "--layout", &flags->layout,
+          "--layout", &flags->layout.layout,
           "Under mpirun -n N: dp=N, the micro-batches of a step are shared by N processes (the default); tp=N, they "
           "compute it together, with weights cut as model.places says; pp=N, each has a stage of the model; zero=1, 2, "
-          "3: optimizer state is cut, gradients, weights; micro=M: so many micro-batches")
-      .Type("dp=A,tp=B,..");
+          "3: optimizer state is cut, gradients, weights; micro=M: so many micro-batches. auto: the one with the "
+          "shortest step by estimate that fits (auto,dp=2: of those with dp=2); F.layout: of that file")
+      .Type("dp=A,tp=B,..|auto|F.layout");
+  AddLayoutFlags(line, &flags->layout);
   line.AddReal("--bucket-mb", &flags->bucket_mb, 1e-3, 1e6,
                "Gradients of so many MiB are added over processes while those before them are computed");
   line.AddReal("--search-time", &flags->search.seconds, 0, 1e9,

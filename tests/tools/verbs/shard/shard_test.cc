@@ -40,9 +40,30 @@ TEST_F(ShardTest, PlacementsComeFromAFile) {
   WriteContents(folder_ / "bad", "input:0\ninput\n");
   EXPECT_THAT(Rewright(absl::StrCat("shard ", model_, " --places ", folder_ / "bad")).err,
               HasSubstr("bad, line 2: found `input`, expected NAME:AXIS"));
-  EXPECT_THAT(Rewright("shard " + model_).err, HasSubstr("found no placement, expected --place or --places"));
+  EXPECT_THAT(Rewright("shard " + model_).err, HasSubstr("found no placement, expected --place, --places or --layout"));
   EXPECT_THAT(Rewright(absl::StrCat("shard ", model_, " --place input:0 --iterations 2")).err,
               HasSubstr("--iterations requires --run"));
+}
+
+TEST_F(ShardTest, PlacementsAreChosenPassedBackAndProved) {
+  const std::string file = folder_ / "chosen.layout", proof = folder_ / "cut.proof";
+  const std::string shard = absl::StrCat("shard ", model_, " --degree 4 --check --json --quiet ");
+  const Outcome chosen = Rewright(
+      absl::StrCat(shard, "--layout auto --cluster many-core --explain --save-layout ", file, " --prove ", proof));
+  ASSERT_EQ(chosen.status, 0) << chosen.err;
+  EXPECT_GT(chosen.Json()["estimated_seconds"].get<double>(), 0);
+  EXPECT_EQ(chosen.Json()["why"].size(), 6u);
+  EXPECT_FALSE(chosen.Json()["placements"].empty());
+  const Outcome back = Rewright(absl::StrCat(shard, "--layout ", file));
+  ASSERT_EQ(back.status, 0) << back.err;
+  EXPECT_EQ(back.Json()["exchanges"], chosen.Json()["exchanges"]);
+  EXPECT_EQ(Rewright("check --no-second " + proof).status, 0);
+  // A text that was changed is refused, and so is a cut that laws do not make.
+  const std::string text = FileContents(proof);
+  WriteContents(proof, text.substr(0, text.size() / 2));
+  EXPECT_EQ(Rewright("check " + proof).status, 2);
+  WriteContents(file, "layout dp=2\n");
+  EXPECT_THAT(Rewright(absl::StrCat(shard, "--layout ", file)).err, HasSubstr("expected placements alone"));
 }
 
 TEST_F(ShardTest, ProcessesRunTheirParts) {

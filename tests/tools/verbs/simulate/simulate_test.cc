@@ -117,7 +117,17 @@ TEST_F(SimulateVerbTest, APlanOfATrainingRunIsMeasuredAndSound) {
     EXPECT_TRUE(distributed::CheckPlan(*made).ok());
   }
   EXPECT_THAT(Rewright("simulate " + At("config.json") + " --cluster many-core --layout tp=2").err,
-              HasSubstr("--layout: found tp=2, expected 1 for a configuration"));
+              HasSubstr("model.places: is missing"));
+  // The layout that auto finds is no longer than others on as many devices.
+  const auto seconds = [&](const std::string& flags) {
+    const Outcome outcome = Rewright("simulate " + At("config.json") + " --cluster many-core --json " + flags);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out, nullptr, false).value("seconds", 0.0);
+  };
+  const double best = seconds("--layout auto --devices 4");
+  for (const char* layout : {"dp=4", "dp=4,zero=2", "dp=2,pp=2", "pp=2,dp=2,schedule=zero_bubble"}) {
+    EXPECT_LE(best, seconds(std::string("--layout ") + layout)) << layout;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,98 @@
+#include "tools/verbs/layout/cluster_cost.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "backends/analytic.h"
+#include "core/base/status_macros.h"
+#include "substitutions/sharding/shard.h"
+#include "tools/verbs/train/ranks.h"
+
+namespace rewright {
+
+using distributed::Cluster;
+using distributed::ClusterDevice;
+using distributed::LinkLevel;
+
+absl::StatusOr<std::unique_ptr<Device>> DeviceOfCluster(const Cluster& cluster) {
+  if (!cluster.device) return absl::InvalidArgumentError("cluster: device: is missing, expected a described device");
+  const ClusterDevice& device = *cluster.device;
+  const auto rate = device.flops_per_second.find("f32");
+  const auto reached = device.efficiency.find("f32"), memory = device.efficiency.find("memory");
+  if (rate == device.flops_per_second.end() || reached == device.efficiency.end() ||
+      memory == device.efficiency.end()) {
+    return absl::InvalidArgumentError(
+        "cluster: device: expected f32 in flops_per_second, and f32 and memory in efficiency");
+  }
+  RooflineSpec spec{.name = device.name, .flops_per_second = rate->second * reached->second};
+  spec.bytes_per_second = spec.cache_bytes_per_second = device.bytes_per_second * memory->second;
+  spec.launch_seconds = device.launch_seconds;
+  spec.processors = spec.tile_elements = 1;
+  return MakeRooflineDevice(spec);
+}
+
+absl::StatusOr<double> SecondsOf(const Graph& graph, Device& device) {
+  ASSIGN_OR_RETURN(const std::vector<double> seconds, MeasuredSeconds(graph, device));
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+}
+
+double ExchangeSeconds(const Graph& cut, const Cluster& cluster, int degree) {
+  if (degree < 2) return 0;
+  const LinkLevel& link = cluster.levels[cluster.LevelOf(0, std::min(degree, cluster.devices()) - 1)];
+  double seconds = 0;
+  for (const sharding::Exchange& exchange : sharding::ExchangesOf(cut)) {
+    const double rounds = exchange.collective == "all-reduce" ? 2 : 1;
+    seconds += exchange.bytes / link.bytes_per_second + rounds * exchange.count * link.seconds;
+  }
+  return seconds;
+}
+
+Cluster DefaultCluster(int devices, int threads) {
+  Cluster cluster;
+  cluster.name = "machine";
+  cluster.memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE) / devices;
+  LinkLevel link{.name = "machine", .devices = devices, .bytes_per_second = 5e9, .seconds = 1e-5};
+  cluster.levels.push_back(std::move(link));
+  // A core of the cluster `many-core` for each thread.
+  ClusterDevice device{.name = "cores", .flops_per_second = {{"f32", 1.84e12 / 24 * threads}}};
+  device.bytes_per_second = 1.152e11 / 24 * threads;
+  device.launch_seconds = 2e-6;
+  device.efficiency = {{"f32", 0.8}, {"memory", 0.8}};
+  cluster.device = std::move(device);
+  return cluster;
+}
+
+absl::StatusOr<Cluster> MeasuredCluster(Communicator& ranks, int threads) {
+  using Clock = std::chrono::steady_clock;
+  Cluster cluster = DefaultCluster(ranks.size(), threads);
+  const int last = ranks.size() - 1;
+  const std::string what = "the measurement of links";
+  // The shortest of several times that bytes need to the last rank and back, halved.
+  const auto one_way = [&](size_t bytes, int turns) -> absl::StatusOr<double> {
+    std::vector<char> data(bytes, 0);
+    double shortest = 1e9;
+    for (int turn = 0; turn < turns; ++turn) {
+      const Clock::time_point begin = Clock::now();
+      if (ranks.rank() == 0) RETURN_IF_ERROR(ranks.Send(what, last, data.data(), bytes));
+      if (ranks.rank() == 0) RETURN_IF_ERROR(ranks.Receive(what, last, data.data(), bytes));
+      if (ranks.rank() == last) RETURN_IF_ERROR(ranks.Receive(what, 0, data.data(), bytes));
+      if (ranks.rank() == last) RETURN_IF_ERROR(ranks.Send(what, 0, data.data(), bytes));
+      shortest = std::min(shortest, std::chrono::duration<double>(Clock::now() - begin).count() / 2);
+    }
+    return shortest;
+  };
+  if (last == 0) return cluster;
+  constexpr size_t kLarge = size_t{4} << 20;
+  ASSIGN_OR_RETURN(const double empty, one_way(8, 20));
+  ASSIGN_OR_RETURN(const double large, one_way(kLarge, 4));
+  cluster.levels[0].seconds = empty;
+  cluster.levels[0].bytes_per_second = static_cast<double>(kLarge) / std::max(large - empty, large / 10);
+  return cluster;
+}
+
+}  // namespace rewright

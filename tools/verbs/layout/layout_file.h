@@ -1,0 +1,32 @@
+// A file of a layout, F.layout: how ranks share a step and along which axes they cut tensors. A person can read and
+// edit it, and pass it back.
+//
+//   layout dp=2,tp=2,micro=8   # of `train`; left out for `shard`
+//   layer0.weight:1            # placements (docs/sharding.md)
+//   layer1.weight:0
+//
+// Empty lines, and what follows a # sign, have no meaning.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "substitutions/sharding/shard.h"
+
+namespace rewright {
+
+struct LayoutFile {
+  std::string layout;  // ParseLayout
+  std::vector<sharding::Placement> placements;
+};
+
+// "F.layout"; else the text of a layout, or auto.
+bool IsLayoutFile(const std::string& layout);
+
+// Errors name `file` and the line.
+absl::StatusOr<LayoutFile> ParseLayoutFile(const std::string& text, const std::string& file);
+// `remarks` are lines at the head.
+std::string PrintLayoutFile(const LayoutFile& layout, const std::vector<std::string>& remarks);
+
+}  // namespace rewright
