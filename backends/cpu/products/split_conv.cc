@@ -345,7 +345,7 @@ double EstimatedRatio(const SplitConvShape& shape) {
          (rows * static_cast<double>(shape.out_width) * weights * kTerm + sizeof(float) * weights * kPlainWeightByte);
 }
 // Above the first it is not worth a measurement, below the second it runs where nothing is measured.
-constexpr double kMayPay = 1.1, kPays = 0.85;
+constexpr double kMayPay = 2.5, kPays = 0.85;
 
 // Images in blocks, or of few channels; results in blocks, whose padding stays zero.
 bool TakesLayouts(const ConvProblem& problem, const ConvPlan& plan) {
