@@ -39,8 +39,8 @@ struct LoweringOptions {
   std::map<Value, Layout> input_layouts;
   // Outputs stay in whatever layout they have.
   bool keep_output_layouts = false;
-  // The one of AllowedLaws or OtherWays by which a group is computed; empty: the operators' own kernel. Null: no group is
-  // by a law, and kernels judge for themselves of ways that need none.
+  // The one of AllowedLaws or OtherWays by which a group is computed; empty: the operators' own kernel. Null: no group
+  // is by a law, and kernels judge for themselves of ways that need none.
   std::function<absl::StatusOr<std::string>(const FusedGroup&)> law_of = nullptr;
   // Set by Device::CompileSparing.
   bool sparing = false;

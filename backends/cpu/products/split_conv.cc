@@ -267,8 +267,9 @@ class SplitConvKernel : public Kernel {
   std::vector<int> points_;  // of places of a band, in the image from the band's first row on
 };
 
-// The number of a weight [outputs, channels, rows, columns] that row k of a step of the depth multiplies; -1: none.
-int64_t WeightOf(const SplitConvShape& shape, int64_t output, int64_t step, int64_t k) {
+// The number, within those of an output, of the weight [outputs, channels, rows, columns] that row k of a step of the
+// depth multiplies; -1: none.
+int64_t WeightOf(const SplitConvShape& shape, int64_t step, int64_t k) {
   int64_t channel = 0, r = 0, s = 0;
   if (shape.runs) {
     const int64_t of_row = shape.steps / shape.kernel_rows, at = step % of_row * kDeep + k;
@@ -281,11 +282,12 @@ int64_t WeightOf(const SplitConvShape& shape, int64_t output, int64_t step, int6
     s = step % shape.kernel_columns;
   }
   if (s >= shape.kernel_columns || channel >= shape.channels) return -1;
-  return ((output * shape.channels + channel) * shape.kernel_rows + r) * shape.kernel_columns + s;
+  return (channel * shape.kernel_rows + r) * shape.kernel_columns + s;
 }
 
 // Splits the weights, in panels. Returns the greatest magnitude.
 int SplitWeights(const SplitConvShape& shape, const float* weights, uint16_t* parts) {
+  const int64_t of_output = shape.channels * shape.kernel_rows * shape.kernel_columns;
   int greatest = 0;
 #pragma omp parallel for schedule(static) reduction(max : greatest)
   for (int64_t panel = 0; panel < shape.panels; ++panel) {
@@ -293,9 +295,9 @@ int SplitWeights(const SplitConvShape& shape, const float* weights, uint16_t* pa
     for (int64_t step = 0; step < shape.steps; ++step) {
       alignas(64) float numbers[kDeep * kOutputs] = {};
       for (int64_t k = 0; k < kDeep; ++k) {
-        for (int64_t j = 0; j < columns; ++j) {
-          const int64_t at = WeightOf(shape, panel * kOutputs + j, step, k);
-          if (at >= 0) numbers[k * kOutputs + j] = weights[at];
+        const int64_t at = WeightOf(shape, step, k);
+        for (int64_t j = 0; at >= 0 && j < columns; ++j) {
+          numbers[k * kOutputs + j] = weights[(panel * kOutputs + j) * of_output + at];
         }
       }
       greatest = std::max(greatest, SplitProducts()->pack(numbers, kDeep, kOutputs, kOutputs, 1,

@@ -117,7 +117,8 @@ class SplitProductKernel : public Kernel {
           Multiply(at.parts + strip * steps * kStripParts, w, steps,
                    at.y + (first + strip * kStrip) * problem_.columns + panel * kWidth,
                    std::min(kStrip, rows - strip * kStrip), std::min(kWidth, problem_.columns - panel * kWidth),
-                   chunk > 0, ahead, ahead == nullptr ? 0 : (kPanelParts / SplitTable::kLineParts + strips - 1) / strips);
+                   chunk > 0, ahead,
+                   ahead == nullptr ? 0 : (kPanelParts / SplitTable::kLineParts + strips - 1) / strips);
         }
       }
 #pragma omp barrier

@@ -43,7 +43,8 @@ struct SplitTable {
   // Rows of the left factor and columns of the right one that a block has at most, and the unit of its depth.
   static constexpr long kRows = 32, kColumns = 32, kDepth = 32, kParts = 3;
   static constexpr long kLineParts = 32;  // of a line of the cache
-  // Numbers of a weight at most: parts take six bytes in place of four, which models of large weights have not to spare.
+  // Numbers of a weight at most: parts take six bytes in place of four, which models of large weights have not to
+  // spare.
   static constexpr long kMostWeights = long{4} << 20;
   static constexpr long kSerialTerms = 1 << 20;  // fewer do not pay for the threads' meeting
   // Magnitudes of a row's or a factor's greatest number between which products are as exact as those of f32, whatever
