@@ -15,6 +15,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
+#include "substitutions/proved_kernel_rewrites.h"
 #include "tests/backends/cpu/runner_util.h"
 
 namespace rewright::cpu {
@@ -197,6 +198,20 @@ TEST(SplitConv, TakesAnyMagnitude) {
   }
 }
 
+// Near the bounds of what parts hold results are as exact as elsewhere.
+TEST(SplitConv, IsExactUpToItsBounds) {
+  const Case c = {{1, 40, 9, 10}, 32, 3, 3, {1, 1}, {1, 1, 1, 1}};
+  for (const double image : {0x1p-47, 0x1p29}) {
+    for (const double weight : {0x1p-39, 0x1p29}) {
+      SCOPED_TRACE(absl::StrCat(image, " times ", weight));
+      const Graph graph = GraphWithWeights(c.Text(), -weight, weight, 5);
+      Schedule schedule = Compiled(graph, 2);
+      EXPECT_EQ(RunsOnTiles(schedule), SplitConvs() != nullptr);
+      ExpectAgrees(std::move(schedule), graph, -image, image, 5, kTolerance);
+    }
+  }
+}
+
 // Zeros are no small numbers: images of zeros, and of few numbers that are none, run on tiles and are exact.
 TEST(SplitConv, TakesZeros) {
   const Case c = {{1, 32, 9, 10}, 32, 3, 3, {1, 1}, {1, 1, 1, 1}};
@@ -225,6 +240,25 @@ TEST(SplitConv, RunsWhereItPays) {
   };
   EXPECT_EQ(runs({{1, 64, 28, 28}, 64, 3, 3, {1, 1}, {1, 1, 1, 1}}), SplitConvs() != nullptr);
   EXPECT_FALSE(runs({{1, 3, 28, 28}, 8, 1, 1}));
+}
+
+// A way that needs no law is chosen by measurements like laws, and is told to nobody as one.
+TEST(SplitConv, IsChosenWithoutALaw) {
+  absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> allowed = LoadAllowedKernelRewrites();
+  ASSERT_TRUE(allowed.ok()) << allowed.status();
+  const Case c = {{1, 64, 28, 28}, 64, 1, 1, {1, 1}, {0, 0, 0, 0}, {1, 1}, "bias relu"};
+  const Graph graph = c.WithWeights(1);
+  const auto device = MakeDevice("cpu", {.threads = 2, .allowed_rewrites = *std::move(allowed)});
+  ASSERT_TRUE(device.ok()) << device.status();
+  const Group group = (*device)->Partition(graph)[0];
+  EXPECT_EQ(*(*device)->LawOf(graph, group), "");
+  EXPECT_GT(*(*device)->Cost(graph, group), 0);
+  ExpectAgrees(**device, graph, -1, 1, 1);
+  auto context = std::make_shared<DnnlContext>();
+  context->engine = dnnl::engine(dnnl::engine::kind::cpu, 0);
+  context->block = Simd().lanes < 16 ? 8 : 16;
+  const std::vector<std::string> ways = OtherWays(*context, graph, FuseGraph(graph)[0]);
+  EXPECT_EQ(ways.size(), SplitConvs() == nullptr ? 0u : 1u);
 }
 
 }  // namespace
