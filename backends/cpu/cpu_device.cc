@@ -57,7 +57,8 @@ class CpuDevice : public Device {
 
   absl::StatusOr<std::string> LawOf(const Graph& graph, const Group& group) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return LawToRun(graph, group);
+    ASSIGN_OR_RETURN(std::string law, LawToRun(graph, group));
+    return law == kTilesWay ? std::string() : law;
   }
 
   uint64_t CostContext(const Graph& graph, const Group& group) override { return layouts_.HashOf(graph, group); }
@@ -78,7 +79,7 @@ class CpuDevice : public Device {
     if (context_->allowed_rewrites != nullptr) {
       options.law_of = [&](const FusedGroup& group) -> absl::StatusOr<std::string> {
         const std::lock_guard<std::mutex> lock(mutex_);
-        if (AllowedLaws(*context_, graph, group).empty()) return std::string();
+        if (WaysOf(graph, group).empty()) return std::string();
         return LawToRun(graph, group.group);
       };
     }
@@ -87,7 +88,7 @@ class CpuDevice : public Device {
 
   // The fastest way to compute a group.
   struct Choice {
-    std::string law;  // empty: as its operators say
+    std::string law;  // or way; empty: as its operators say
     double seconds = 0;
   };
 
@@ -142,7 +143,14 @@ class CpuDevice : public Device {
     const bool is_conv = graph.node(group.nodes[0]).op == ops::Conv2d();
     if (!is_conv && (context_->folds == nullptr || group.nodes.size() == 1)) return {};
     const std::optional<FusedGroup> fused = layouts_.FusedOf(graph, group);
-    return fused ? AllowedLaws(*context_, graph, *fused) : std::vector<std::string>();
+    return fused ? WaysOf(graph, *fused) : std::vector<std::string>();
+  }
+
+  // Laws, and behind them ways that need none.
+  std::vector<std::string> WaysOf(const Graph& graph, const FusedGroup& group) {
+    std::vector<std::string> all = OtherWays(*context_, graph, group);
+    for (std::string& law : AllowedLaws(*context_, graph, group)) all.push_back(std::move(law));
+    return all;
   }
 
   // A convolution in training: what runs must not depend on what was measured, or a resumed run would round otherwise.

@@ -20,6 +20,18 @@ bool HasEmptyTensors(const Graph& graph, const Group& group) {
   });
 }
 
+// What that function of each kernel gives.
+template <typename Function>
+std::vector<std::string> NamesOf(Function KernelEntry::*function, const DnnlContext& context, const Graph& graph,
+                                 const FusedGroup& group) {
+  std::vector<std::string> all;
+  for (const KernelEntry& entry : KernelList()) {
+    if (entry.*function == nullptr || !entry.Takes(graph.node(group.group.nodes[0]).op)) continue;
+    for (std::string& name : (entry.*function)(context, graph, group)) all.push_back(std::move(name));
+  }
+  return all;
+}
+
 }  // namespace
 
 bool KernelEntry::Takes(const OpDef* op) const {
@@ -66,12 +78,11 @@ Layout ResultLayout(const LayoutQuery& query) {
 }
 
 std::vector<std::string> AllowedLaws(const DnnlContext& context, const Graph& graph, const FusedGroup& group) {
-  std::vector<std::string> all;
-  for (const KernelEntry& entry : KernelList()) {
-    if (entry.laws == nullptr || !entry.Takes(graph.node(group.group.nodes[0]).op)) continue;
-    for (std::string& law : entry.laws(context, graph, group)) all.push_back(std::move(law));
-  }
-  return all;
+  return NamesOf(&KernelEntry::laws, context, graph, group);
+}
+
+std::vector<std::string> OtherWays(const DnnlContext& context, const Graph& graph, const FusedGroup& group) {
+  return NamesOf(&KernelEntry::ways, context, graph, group);
 }
 
 absl::Status PlanGroup(Lowering& lowering, const FusedGroup& group) {

@@ -47,6 +47,8 @@ struct KernelEntry {
   // allowed laws are returned; the kernel then runs where Lowering::LawOf names one of them. Null: the kernel uses no
   // laws.
   std::vector<std::string> (*laws)(const DnnlContext& context, const Graph& graph, const FusedGroup& group) = nullptr;
+  // Names of ways in which the kernel may compute the group that need no law. They are chosen like laws. Null: none.
+  std::vector<std::string> (*ways)(const DnnlContext& context, const Graph& graph, const FusedGroup& group) = nullptr;
   // Raised when the kernel's speed changes, so that costs measured before are not used.
   int version = 1;
 
@@ -61,6 +63,7 @@ struct KernelEntry {
   X(Wide)            /* kernels/wide.cc: 16-bit floats, computed in f32 by the kernels below */ \
   X(QuantizedProduct)/* kernels/quantized_product.cc: products and convolutions of 8-bit integers */ \
   X(Winograd)        /* winograd/winograd.cc: conv2d by a law, where costs say that it pays */ \
+  X(SplitConv)       /* products/split_conv.cc: conv2d of f32 with weights on tiles of bf16, before Conv */ \
   X(GroupedConv)     /* kernels/grouped_conv.cc: conv2d in groups of 2 or 4 channels, which oneDNN lacks */ \
   X(Conv)            /* kernels/conv.cc: conv2d with its epilogue, by oneDNN */ \
   X(Convolution)     /* kernels/convolution.cc: the operator `convolution` (gradients, transposed ones), by oneDNN */ \
@@ -109,8 +112,12 @@ Layout ResultLayout(const LayoutQuery& query);
 // The layout of a product of matrices, which may lie as its reader wants it.
 Layout ProductLayout(const Graph& graph, const FusedGroup& group, Value value);
 
-// The allowed laws of all kernels.
+// The way of convolutions on tiles of bf16 (products/split_conv.cc).
+inline constexpr char kTilesWay[] = "tiles";
+
+// The allowed laws of all kernels, and the ways that need none.
 std::vector<std::string> AllowedLaws(const DnnlContext& context, const Graph& graph, const FusedGroup& group);
+std::vector<std::string> OtherWays(const DnnlContext& context, const Graph& graph, const FusedGroup& group);
 
 // Plans the group by the first kernel that takes it.
 absl::Status PlanGroup(Lowering& lowering, const FusedGroup& group);

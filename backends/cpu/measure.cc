@@ -64,7 +64,7 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
   ASSIGN_OR_RETURN(const GroupGraph extracted, ExtractGroup(graph, group));
   LoweringOptions options;
   options.keep_output_layouts = true;
-  if (!how.law.empty()) options.law_of = [&how](const FusedGroup&) { return how.law; };
+  if (context->allowed_rewrites != nullptr) options.law_of = [&how](const FusedGroup&) { return how.law; };
   for (const auto& [input, origin] : extracted.origin) options.input_layouts[input] = layouts.Of(graph, origin);
   ASSIGN_OR_RETURN(const Schedule schedule, Lowering(context, extracted.graph, std::move(options)).Run());
   if (schedule.steps.empty()) return ProfileEntry{0, 0, 0, 1};

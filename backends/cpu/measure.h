@@ -16,7 +16,7 @@ namespace rewright::cpu {
 
 // The way in which a group is timed.
 struct MeasureOptions {
-  std::string law;    // by which it is computed (AllowedLaws); empty: as its operators say
+  std::string law;    // or way by which it is computed (kernel_list.h); empty: as its operators say
   bool cold = false;  // weights are in no cache, as in a model that has many
   double enough = std::numeric_limits<double>::infinity();  // as SampleLimits has it
   bool brief = false;  // a few runs whatever else goes on: to choose between kernels where no costs are asked for

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "backends/common/group.h"
@@ -137,6 +138,57 @@ ConvPlan Build(const std::shared_ptr<const DnnlContext>& context, const ConvProb
 
 absl::StatusOr<ConvPlan> MakeConv(const std::shared_ptr<const DnnlContext>& context, const ConvProblem& problem) {
   return CatchDnnl("conv2d", [&] { return Build(context, problem); });
+}
+
+namespace {
+
+struct InsteadHandles : KernelHandles {
+  std::unique_ptr<KernelHandles> direct, reorder;
+};
+
+}  // namespace
+
+absl::StatusOr<ConvInstead> ConvInstead::Make(const std::shared_ptr<const DnnlContext>& context,
+                                              const ConvProblem& problem, ConvPlan plan) {
+  ASSIGN_OR_RETURN(KernelPtr reorder, MakeReorder(context, PlainConvWeights(problem), plan.weights));
+  const PostOps& behind = problem.post_ops;
+  const size_t operands = size_t{behind.bias} + behind.scale + behind.shift + behind.residual;
+  return ConvInstead(std::move(plan), std::move(reorder), operands);
+}
+
+absl::StatusOr<std::unique_ptr<KernelHandles>> ConvInstead::MakeHandles() const {
+  auto handles = std::make_unique<InsteadHandles>();
+  ASSIGN_OR_RETURN(handles->direct, plan_.kernel->MakeHandles());
+  ASSIGN_OR_RETURN(handles->reorder, reorder_->MakeHandles());
+  return handles;
+}
+
+size_t ConvInstead::WeightsBytes() const {
+  return static_cast<size_t>(AlignUp(static_cast<int64_t>(plan_.weights.get_size()), 64));
+}
+
+absl::Status ConvInstead::Run(void* const* buffers, bool has_own_weights, KernelHandles& handles) const {
+  auto& both = static_cast<InsteadHandles&>(handles);
+  void* const* const operands = buffers + 1 + (has_own_weights ? 1 : 0);
+  void* const* const behind = operands + operands_;  // weights, dst, scratch
+  char* const scratch = static_cast<char*>(behind[2]);
+  RunContext inner{both.reorder.get()};
+  void* const reordered[] = {behind[0], scratch};
+  RETURN_IF_ERROR(reorder_->Run(reordered, inner));
+  absl::InlinedVector<void*, 16> direct = {buffers[0], scratch};
+  direct.insert(direct.end(), operands, behind);
+  direct.push_back(behind[1]);
+  if (plan_.scratch_bytes > 0) direct.push_back(scratch + WeightsBytes());
+  inner.handles = both.direct.get();
+  return plan_.kernel->Run(direct.data(), inner);
+}
+
+bool KeepsZero(const ActivationFunction& f) {
+  switch (f.activation) {
+    case Activation::kSigmoid: return false;
+    case Activation::kClip: return f.alpha <= 0 && f.beta >= 0;
+    default: return true;
+  }
 }
 
 // Weights as oneDNN reads them from row-major memory.

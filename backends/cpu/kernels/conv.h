@@ -1,7 +1,9 @@
 // Convolutions by oneDNN.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -32,6 +34,33 @@ struct ConvPlan {
   int slowness = 0;            // 0: made for the problem; above: the larger, the slower
   KernelPtr kernel;
 };
+
+// The same convolution by oneDNN, for a kernel that computes it in another way and cannot trust what came out. Buffers
+// of such a kernel: src, [its own weights], [bias], [scale], [shift], [residual], the weights as they are, dst,
+// scratch.
+class ConvInstead {
+ public:
+  // `weights`: in row-major order, of that problem.
+  static absl::StatusOr<ConvInstead> Make(const std::shared_ptr<const DnnlContext>& context, const ConvProblem& problem,
+                                          ConvPlan plan);
+
+  absl::StatusOr<std::unique_ptr<KernelHandles>> MakeHandles() const;
+  // Bytes of the kernel's scratch memory that it takes.
+  size_t scratch_bytes() const { return WeightsBytes() + plan_.scratch_bytes; }
+  absl::Status Run(void* const* buffers, bool has_own_weights, KernelHandles& handles) const;
+
+ private:
+  ConvInstead(ConvPlan plan, KernelPtr reorder, size_t operands)
+      : plan_(std::move(plan)), reorder_(std::move(reorder)), operands_(operands) {}
+  size_t WeightsBytes() const;
+
+  ConvPlan plan_;
+  KernelPtr reorder_;
+  size_t operands_;  // of the epilogue
+};
+
+// Returns whether the function maps 0 to 0, so that channels that fill a block stay zero.
+bool KeepsZero(const ActivationFunction& f);
 
 // The problem of a group of kind kConv, computed in f32, whatever it is of.
 ConvProblem ConvProblemOf(const Graph& graph, const FusedGroup& group);

@@ -69,7 +69,7 @@ class GroupedConvKernel : public Kernel {
       compute(dst + place, src + image * src_.strides[0] + block * src_.strides[1] + windows.first,
               weights + block * of_block + windows.first_row * problem_.weights[3] * channels * lanes, windows.windows,
               of_row, block * lanes);
-      Activate(activations, epilogue.relu ? 1 : 0, dst + place, row);
+      Activate(activations, FusedFunctions(epilogue), dst + place, row);
     });
     return absl::OkStatus();
   }

@@ -39,7 +39,8 @@ struct LoweringOptions {
   std::map<Value, Layout> input_layouts;
   // Outputs stay in whatever layout they have.
   bool keep_output_layouts = false;
-  // The one of AllowedLaws by which a group is computed; empty: the operators' own kernel. Null: no group is by a law.
+  // The one of AllowedLaws or OtherWays by which a group is computed; empty: the operators' own kernel. Null: no group
+  // is by a law, and kernels judge for themselves of ways that need none.
   std::function<absl::StatusOr<std::string>(const FusedGroup&)> law_of = nullptr;
   // Set by Device::CompileSparing.
   bool sparing = false;
@@ -113,6 +114,8 @@ class Lowering : private ScheduleBuilder {
   absl::StatusOr<std::string> LawOf(const FusedGroup& group) const {
     return options_.law_of == nullptr ? std::string() : options_.law_of(group);
   }
+  // Returns whether it also says where kernels run whose ways need no law.
+  bool ChoosesWays() const { return options_.law_of != nullptr; }
   // Makes room for a result.
   Place Define(Value value, const Layout& layout);
   // The use of that room where the result is row-major.

@@ -99,9 +99,7 @@ Value ResidualOf(const FusedGroup& group) {
   return std::find_if(group.epilogue.begin(), group.epilogue.end(), adds)->other;
 }
 
-bool BeginsWithRelu(const std::vector<ActivationFunction>& functions) {
-  return !functions.empty() && functions[0].activation == Activation::kRelu && functions[0].alpha == 0;
-}
+size_t FusedFunctions(const ConvEpilogue& epilogue) { return epilogue.relu || epilogue.clips ? 1 : 0; }
 
 void Activate(const std::vector<ActivationFunction>& functions, size_t first, float* x, int64_t n) {
   for (size_t k = first; k < functions.size(); ++k) {
@@ -121,11 +119,17 @@ void ApplyPostOps(const ConvEpilogue& at, const PostOps& post_ops, const float* 
 
 ConvEpilogue TakeEpilogue(const PostOps& post_ops, void* const** buffers) {
   const auto take = [&](bool is_there) { return is_there ? static_cast<const float*>(*(*buffers)++) : nullptr; };
-  return {.bias = take(post_ops.bias),
-          .scale = take(post_ops.scale),
-          .shift = take(post_ops.shift),
-          .residual = take(post_ops.residual),
-          .relu = BeginsWithRelu(post_ops.activations)};
+  ConvEpilogue epilogue = {.bias = take(post_ops.bias),
+                           .scale = take(post_ops.scale),
+                           .shift = take(post_ops.shift),
+                           .residual = take(post_ops.residual)};
+  if (post_ops.activations.empty()) return epilogue;
+  const ActivationFunction& first = post_ops.activations[0];
+  epilogue.relu = first.activation == Activation::kRelu && first.alpha == 0;
+  epilogue.clips = first.activation == Activation::kClip;
+  epilogue.low = static_cast<float>(first.alpha);
+  epilogue.high = static_cast<float>(first.beta);
+  return epilogue;
 }
 
 bool IsOfType(const Graph& graph, const Group& group, DType dtype) {

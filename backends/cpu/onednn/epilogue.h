@@ -24,8 +24,8 @@ PostOps PostOpsOf(const FusedGroup& group);
 // The value that is added in a group whose post-ops have a residual.
 Value ResidualOf(const FusedGroup& group);
 
-// Returns whether the first of the functions is relu, which kernels of convolutions apply before they store.
-bool BeginsWithRelu(const std::vector<ActivationFunction>& functions);
+// The number of functions that kernels of convolutions apply before they store: the first, where it is relu or a clip.
+size_t FusedFunctions(const ConvEpilogue& epilogue);
 // x[i] = the functions from number `first` on, one after the other.
 void Activate(const std::vector<ActivationFunction>& functions, size_t first, float* x, int64_t n);
 

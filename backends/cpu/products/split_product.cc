@@ -31,10 +31,6 @@ constexpr int64_t kStripParts = SplitTable::kParts * kStrip * kStep, kPanelParts
 constexpr int64_t kRowBlock = 256, kDepthChunk = 768;
 // Fewer rows do not pay for splitting them, smaller factors not for the threads' meeting.
 constexpr int64_t kLeastRows = 32, kLeastColumns = 64, kLeastDepth = 64;
-constexpr int64_t kSerialTerms = 1 << 20;
-// Numbers of a weight at most: parts take six bytes in place of four, which models of large weights have not to spare.
-constexpr int64_t kMostNumbers = int64_t{4} << 20;
-constexpr int64_t kLine = 32;  // parts of a line of the cache
 
 int64_t Steps(int64_t depth) { return (depth + kStep - 1) / kStep; }
 int64_t Panels(int64_t columns) { return (columns + kWidth - 1) / kWidth; }
@@ -54,7 +50,7 @@ class SplitProductKernel : public Kernel {
   SplitProductKernel(const SplitProblem& problem, int threads)
       : problem_(problem),
         panels_(Panels(problem.columns)),
-        threads_(problem.rows * problem.columns * problem.depth < kSerialTerms ? 1 : threads) {}
+        threads_(problem.rows * problem.columns * problem.depth < SplitTable::kSerialTerms ? 1 : threads) {}
 
   static size_t ScratchBytes(const SplitProblem& problem) {
     return static_cast<size_t>(LeftParts(problem)) * sizeof(uint16_t) +
@@ -121,7 +117,8 @@ class SplitProductKernel : public Kernel {
           Multiply(at.parts + strip * steps * kStripParts, w, steps,
                    at.y + (first + strip * kStrip) * problem_.columns + panel * kWidth,
                    std::min(kStrip, rows - strip * kStrip), std::min(kWidth, problem_.columns - panel * kWidth),
-                   chunk > 0, ahead, ahead == nullptr ? 0 : (kPanelParts / kLine + strips - 1) / strips);
+                   chunk > 0, ahead,
+                   ahead == nullptr ? 0 : (kPanelParts / SplitTable::kLineParts + strips - 1) / strips);
         }
       }
 #pragma omp barrier
@@ -235,7 +232,7 @@ absl::StatusOr<bool> PlanSplitProduct(Lowering& lowering, const FusedGroup& grou
   const int64_t n = dims.back(), k = b_dims[b_dims.size() - 2];
   SplitProblem problem{.rows = NumElements(dims) / n, .depth = k, .columns = n, .post_ops = PostOpsOf(group)};
   if (!lowering.IsConstant(b) || NumElements(b_dims) != k * n || problem.rows < kLeastRows || n < kLeastColumns ||
-      k < kLeastDepth || k * n > kMostNumbers || !lowering.LayoutOf(group, out).IsRowMajor()) {
+      k < kLeastDepth || k * n > SplitTable::kMostWeights || !lowering.LayoutOf(group, out).IsRowMajor()) {
     return false;
   }
   Place a_place;

@@ -55,6 +55,8 @@ const SplitTable* SplitProducts() {
   return has_tiles ? &simd_avx512::kSplitTable : nullptr;
 }
 
+const SplitConvTable* SplitConvs() { return SplitProducts() == nullptr ? nullptr : &simd_avx512::kSplitConvTable; }
+
 bool MultipliesTilesOfBf16() {
   static const bool has_tiles = MultipliesBf16() && OneDnnUses(dnnl_cpu_isa_avx512_core_amx) && HasTiles();
   return has_tiles;

@@ -28,11 +28,12 @@ using TileFn = void (*)(void* dst, const void* a, const void* b, const void* c, 
 
 constexpr int kLineFloats = 16;  // of a line of cache
 
-// The epilogue of a convolution on blocked images: (result + bias) * scale + shift + residual, then relu.
+// The epilogue of a convolution on blocked images: (result + bias) * scale + shift + residual, then relu or a clip.
 struct ConvEpilogue {
   const float *bias = nullptr, *scale = nullptr, *shift = nullptr;  // by output channel; null: none
   const float* residual = nullptr;                                  // laid out like the result
-  bool relu = false;
+  bool relu = false, clips = false;
+  float low = 0, high = 0;  // of a clip
 };
 
 struct SimdTable {

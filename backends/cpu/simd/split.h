@@ -8,12 +8,45 @@
 // magnitudes.
 #pragma once
 
+#include "backends/cpu/simd/simd.h"
+
 namespace rewright::cpu {
+
+// The magnitudes of numbers of an image that were split. A point's numbers in a step of the depth are tiny where one is
+// not 0 and all are below kLeastLeft.
+struct SplitRange {
+  alignas(64) int most[16] = {};
+  bool has_tiny = false;
+};
+
+// The rows of a block of a convolution: split numbers, of which a step of the depth reads kDepth at the row's place.
+struct SplitWindows {
+  const unsigned short* first = nullptr;  // the high parts of the first row
+  long row = 0, part = 0;                 // from a row to the next one, from a part to the next one
+  const int* offsets = nullptr;           // of every step
+  long steps = 0;
+};
+
+// Sums of a block that are to be finished and written to an image in blocks of 16 channels.
+struct SplitSums {
+  const float* sums = nullptr;   // rows of kColumns
+  const int* points = nullptr;   // of each row the point of the image that it is; negative: none
+  long rows = 0;                 // 0: nothing
+  ConvEpilogue epilogue;         // its residual begins where the image does
+  long channel = 0, blocks = 0;  // the first one; blocks from there on, 1 or 2
+  long plane = 0;                // floats of a block
+  float* image = nullptr;        // at the first one's block
+};
 
 // Magnitudes are the bits of f32 without the sign, which are ordered as the numbers are, infinity and NaN behind all.
 struct SplitTable {
   // Rows of the left factor and columns of the right one that a block has at most, and the unit of its depth.
   static constexpr long kRows = 32, kColumns = 32, kDepth = 32, kParts = 3;
+  static constexpr long kLineParts = 32;  // of a line of the cache
+  // Numbers of a weight at most: parts take six bytes in place of four, which models of large weights have not to
+  // spare.
+  static constexpr long kMostWeights = long{4} << 20;
+  static constexpr long kSerialTerms = 1 << 20;  // fewer do not pay for the threads' meeting
   // Magnitudes of a row's or a factor's greatest number between which products are as exact as those of f32, whatever
   // the other factor is: the smallest parts of what matters beside it are above 2^-126, and sums do not overflow.
   static constexpr float kLeastLeft = 0x1p-50f, kLeastRight = 0x1p-40f, kLargest = 0x1p30f;
@@ -42,11 +75,28 @@ struct SplitTable {
                 long columns, bool accumulate, const unsigned short* ahead, long lines);
 };
 
+// The same of convolutions.
+struct SplitConvTable {
+  // Splits `count` points, each with 16 numbers at low + i * step and 16 at high + i * step (null: zeros), to kDepth
+  // parts at parts + i * kDepth; the parts of a number lie `part` apart.
+  void (*split_points)(const float* low, const float* high, long step, long count, unsigned short* parts, long part,
+                       SplitRange* range);
+  // Splits n numbers, a multiple of kDepth, which lie behind one another as their parts do. Each is tiny alone.
+  void (*split_line)(const float* x, long n, unsigned short* parts, long part, SplitRange* range);
+  // sums[kRows, kColumns] = windows * panel, of 16 rows and of 16 columns where `down` and `right` are false. Meanwhile
+  // `before` is finished. `ahead`, `lines`: as SplitTable::block has it.
+  void (*block)(const SplitWindows& windows, const unsigned short* panel, bool down, bool right, float* sums,
+                const SplitSums& before, const unsigned short* ahead, long lines);
+  void (*finish)(const SplitSums& sums);
+};
+
 // Null where the machine has no such tiles, the system does not lend them, or oneDNN may not use them.
 const SplitTable* SplitProducts();
+const SplitConvTable* SplitConvs();
 
 namespace simd_avx512 {
 extern const SplitTable kSplitTable;
-}
+extern const SplitConvTable kSplitConvTable;
+}  // namespace simd_avx512
 
 }  // namespace rewright::cpu

@@ -222,8 +222,140 @@ void Block(const unsigned short* a, long rows, const unsigned short* panel, long
   block(a, panel, steps, c, c_row, accumulate, ahead, lines);
 }
 
+// ---------------------------------------------------------------- convolutions
+
+// kDepth numbers of a point; `each`: tiny is judged of each of them.
+template <bool each>
+REWRIGHT_INLINE void SplitPoint(Vec low, Vec high, unsigned short* to, long part, Truth& most, bool& has_tiny) {
+  Truth of_low = {}, of_high = {};
+  const Parts a = PartsOf(low, of_low), b = PartsOf(high, of_high);
+  StoreHalves(to, UpperHalves(a.high, b.high));
+  StoreHalves(to + part, UpperHalves(a.middle, b.middle));
+  StoreHalves(to + 2 * part, UpperHalves(a.low, b.low));
+  const Truth greatest = of_low > of_high ? of_low : of_high;
+  most = greatest > most ? greatest : most;
+  const Truth least = Truth{} + __builtin_bit_cast(int, SplitTable::kLeastLeft);
+  constexpr int kLess = 1, kAtLeast = 5;
+  constexpr unsigned short kAll = 0xffff;
+  if constexpr (each) {
+    // Of unsigned numbers, so that 0 is none of them.
+    has_tiny |= (__builtin_ia32_ucmpd512_mask(of_low - 1, least - 1, kLess, kAll) |
+                 __builtin_ia32_ucmpd512_mask(of_high - 1, least - 1, kLess, kAll)) != 0;
+  } else if (__builtin_ia32_cmpd512_mask(greatest, least, kAtLeast, kAll) == 0) [[unlikely]] {
+    has_tiny |= __builtin_ia32_cmpd512_mask(greatest, Truth{} + 1, kAtLeast, kAll) != 0;
+  }
+}
+
+void SplitPoints(const float* low, const float* high, long step, long count, unsigned short* parts, long part,
+                 SplitRange* range) {
+  Truth most = *reinterpret_cast<const Truth*>(range->most);
+  bool has_tiny = range->has_tiny;
+  for (long i = 0; i < count; ++i) {
+    SplitPoint<false>(Load(low + i * step), high == nullptr ? Vec{} : Load(high + i * step), parts + i * kDepth, part,
+                      most, has_tiny);
+  }
+  *reinterpret_cast<Truth*>(range->most) = most;
+  range->has_tiny = has_tiny;
+}
+
+void SplitLine(const float* x, long n, unsigned short* parts, long part, SplitRange* range) {
+  Truth most = *reinterpret_cast<const Truth*>(range->most);
+  bool has_tiny = range->has_tiny;
+  for (long i = 0; i < n; i += kDepth) {
+    SplitPoint<true>(Load(x + i), Load(x + i + 16), parts + i, part, most, has_tiny);
+  }
+  *reinterpret_cast<Truth*>(range->most) = most;
+  range->has_tiny = has_tiny;
+}
+
+// Finishes sums row by row, some while tiles are multiplied.
+class Finisher {
+ public:
+  explicit Finisher(const SplitSums& sums)
+      : sums_(sums), left_(sums.epilogue, sums.channel), right_(sums.epilogue, sums.channel + 16) {}
+
+  REWRIGHT_INLINE void Rows(long count) {
+    for (const long end = next_ + count < sums_.rows ? next_ + count : sums_.rows; next_ < end; ++next_) {
+      const long point = sums_.points[next_];
+      if (point < 0) continue;
+      const float* const from = sums_.sums + next_ * kColumns;
+      const float* const residual = sums_.epilogue.residual + point * 16;
+      float* const to = sums_.image + point * 16;
+      Store(to, left_(Load(from), residual));
+      if (sums_.blocks > 1) Store(to + sums_.plane, right_(Load(from + 16), residual + sums_.plane));
+    }
+  }
+
+ private:
+  const SplitSums sums_;
+  Finish left_, right_;
+  long next_ = 0;
+};
+
+void FinishSums(const SplitSums& sums) { Finisher(sums).Rows(sums.rows); }
+
+template <bool kDown, bool kRight>
+void ConvBlock(const SplitWindows& windows, const unsigned short* panel, float* sums, const SplitSums& before,
+               const unsigned short* ahead, long lines) {
+  constexpr long kAtATime = 4;
+  Finisher finisher(before);
+  const long bytes = 2 * windows.row, part = windows.part, below = 16 * windows.row;
+  const auto left = [&](const unsigned short* at) __attribute__((always_inline)) {
+    REWRIGHT_TILE_LOAD(4, at, bytes);
+    if constexpr (kDown) REWRIGHT_TILE_LOAD(5, at + below, bytes);
+  };
+  const auto right = [](const unsigned short* at) __attribute__((always_inline)) {
+    REWRIGHT_TILE_LOAD(6, at, 64);
+    if constexpr (kRight) REWRIGHT_TILE_LOAD(7, at + kTile, 64);
+  };
+  const auto multiply = [&]() __attribute__((always_inline)) {
+    REWRIGHT_TILE_DOT(0, 4, 6);
+    if constexpr (kRight) REWRIGHT_TILE_DOT(1, 4, 7);
+    if constexpr (kDown) REWRIGHT_TILE_DOT(2, 5, 6);
+    if constexpr (kDown && kRight) REWRIGHT_TILE_DOT(3, 5, 7);
+    finisher.Rows(kAtATime);
+  };
+  REWRIGHT_TILE_ZERO(0);
+  REWRIGHT_TILE_ZERO(1);
+  REWRIGHT_TILE_ZERO(2);
+  REWRIGHT_TILE_ZERO(3);
+  for (long k = 0; k < windows.steps; ++k, panel += SplitTable::kParts * kRightPart) {
+    for (long line = 0; line < lines; ++line, ahead += 32) __builtin_prefetch(ahead, 0, 2);
+    const unsigned short* const at = windows.first + windows.offsets[k];
+    // The smaller products first.
+    left(at + 2 * part);
+    right(panel);
+    multiply();
+    left(at + part);
+    multiply();
+    right(panel + kRightPart);
+    multiply();
+    left(at);
+    multiply();
+    right(panel + 2 * kRightPart);
+    multiply();
+    right(panel);
+    multiply();
+  }
+  finisher.Rows(kRows);
+  constexpr long kRowBytes = kColumns * sizeof(float);
+  REWRIGHT_TILE_STORE(0, sums, kRowBytes);
+  if constexpr (kRight) REWRIGHT_TILE_STORE(1, sums + 16, kRowBytes);
+  if constexpr (kDown) REWRIGHT_TILE_STORE(2, sums + 16 * kColumns, kRowBytes);
+  if constexpr (kDown && kRight) REWRIGHT_TILE_STORE(3, sums + 16 * kColumns + 16, kRowBytes);
+}
+
+void AnyConvBlock(const SplitWindows& windows, const unsigned short* panel, bool down, bool right, float* sums,
+                  const SplitSums& before, const unsigned short* ahead, long lines) {
+  const auto block = down    ? right ? ConvBlock<true, true> : ConvBlock<true, false>
+                        : right ? ConvBlock<false, true>
+                             : ConvBlock<false, false>;
+  block(windows, panel, sums, before, ahead, lines);
+}
+
 }  // namespace
 
 const SplitTable kSplitTable = {Begin, End, SplitRows, AreWithin, Pack, Block};
+const SplitConvTable kSplitConvTable = {SplitPoints, SplitLine, AnyConvBlock, FinishSums};
 
 }  // namespace rewright::cpu::simd_avx512

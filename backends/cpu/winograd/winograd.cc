@@ -14,7 +14,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "backends/common/group.h"
 #include "backends/common/node_access.h"
@@ -22,7 +21,6 @@
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/onednn/epilogue.h"
-#include "backends/cpu/onednn/reorder.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/cpu/winograd/meaning.h"
 #include "core/base/status_macros.h"
@@ -169,30 +167,23 @@ void PackWeightsAtPoints(const float* weights, int64_t outputs, int64_t channels
 // convolution is computed directly: tiles spread what is not finite.
 class WinogradKernel : public Kernel {
  public:
-  // `weights`: their sizes [outputs, channels, rows, columns]. `direct` computes the same; `reorder` lays out its
-  // weights.
+  // `weights`: their sizes [outputs, channels, rows, columns].
   WinogradKernel(const WinogradProblem& problem, const std::vector<int64_t>& weights, bool weights_known,
-                 ConvPlan direct, KernelPtr reorder, int threads)
+                 ConvInstead direct, int threads)
       : problem_(problem),
         outputs_(weights[0]),
         channels_(weights[1]),
         weights_known_(weights_known),
         direct_(std::move(direct)),
-        reorder_(std::move(reorder)),
         threads_(threads) {}
 
   size_t scratch_bytes() const {
     const size_t copies = problem_.staged() ? 1 : static_cast<size_t>(threads_);
     const size_t tiles = copies * static_cast<size_t>(problem_.floats_of_block()) * sizeof(float);
-    return std::max(PackedWeights() + tiles, RoundedWeights() + direct_.scratch_bytes);
+    return std::max(PackedWeights() + tiles, direct_.scratch_bytes());
   }
 
-  absl::StatusOr<std::unique_ptr<KernelHandles>> MakeHandles() const override {
-    auto handles = std::make_unique<Handles>();
-    ASSIGN_OR_RETURN(handles->direct, direct_.kernel->MakeHandles());
-    ASSIGN_OR_RETURN(handles->reorder, reorder_->MakeHandles());
-    return handles;
-  }
+  absl::StatusOr<std::unique_ptr<KernelHandles>> MakeHandles() const override { return direct_.MakeHandles(); }
 
   absl::Status Run(void* const* buffers, RunContext& context) const override {
     Arguments arguments;
@@ -209,28 +200,14 @@ class WinogradKernel : public Kernel {
       arguments.weights = scratch;
     }
     if (Compute(arguments)) {
-      const size_t fused = arguments.epilogue.relu ? 1 : 0;
+      const size_t fused = FusedFunctions(arguments.epilogue);
       if (problem_.post_ops.activations.size() > fused) ActivateRows(arguments.dst, fused);
       return absl::OkStatus();
     }
-    Handles& handles = static_cast<Handles&>(*context.handles);
-    RunContext inner{handles.reorder.get()};
-    void* const reordered[] = {plain, scratch};
-    RETURN_IF_ERROR(reorder_->Run(reordered, inner));
-    absl::InlinedVector<void*, 16> direct(buffers, next + 1);
-    direct.erase(direct.end() - 3);  // the plain weights
-    if (weights_known_) direct.erase(direct.begin() + 1);
-    direct.insert(direct.begin() + 1, scratch);
-    direct.back() = scratch + RoundedWeights();
-    if (direct_.scratch_bytes == 0) direct.pop_back();
-    inner.handles = handles.direct.get();
-    return direct_.kernel->Run(direct.data(), inner);
+    return direct_.Run(buffers, weights_known_, *context.handles);
   }
 
  private:
-  struct Handles : KernelHandles {
-    std::unique_ptr<KernelHandles> direct, reorder;
-  };
   struct Arguments {
     const float* src = nullptr;
     const char* weights = nullptr;
@@ -239,8 +216,6 @@ class WinogradKernel : public Kernel {
     float* scratch = nullptr;
   };
 
-  // Bytes of the direct kernel's weights in scratch memory.
-  size_t RoundedWeights() const { return AlignUp(static_cast<int64_t>(direct_.weights.get_size()), 64); }
   // Bytes of this kernel's weights in scratch memory; 0 where they are packed beforehand.
   size_t PackedWeights() const {
     return weights_known_ ? 0 : AlignUp(static_cast<int64_t>(problem_.weights_bytes()), 64);
@@ -388,19 +363,9 @@ class WinogradKernel : public Kernel {
   const WinogradProblem problem_;
   const int64_t outputs_, channels_;  // as they are, without those that fill blocks
   const bool weights_known_;
-  const ConvPlan direct_;
-  const KernelPtr reorder_;
+  const ConvInstead direct_;
   const int threads_;
 };
-
-// Returns whether the function maps 0 to 0, so that padding channels stay zero.
-bool KeepsZero(const ActivationFunction& f) {
-  switch (f.activation) {
-    case Activation::kSigmoid: return false;
-    case Activation::kClip: return f.alpha <= 0 && f.beta >= 0;
-    default: return true;
-  }
-}
 
 // Returns whether the kernels here run such convolutions at all.
 bool IsPossible(const DnnlContext& context, const Graph& graph, const FusedGroup& group, const ConvProblem& problem) {
@@ -514,9 +479,8 @@ absl::StatusOr<bool> PlanWinograd(Lowering& lowering, const FusedGroup& group) {
   RETURN_IF_ERROR(ReadEpilogue(lowering, group, conv.dst[1], problem.image.outputs, direct.dst, &buffers));
   ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadRowMajor(node.operands[1]));
   buffers.push_back(Lowering::Write(lowering.Define(group.group.outputs[0], direct.dst).buffer));
-  ASSIGN_OR_RETURN(KernelPtr reorder, MakeReorder(lowering.context(), PlainConvWeights(conv), direct.weights));
-  auto kernel = std::make_unique<WinogradKernel>(problem, conv.weights, known, std::move(direct), std::move(reorder),
-                                                 lowering.threads());
+  ASSIGN_OR_RETURN(ConvInstead instead, ConvInstead::Make(lowering.context(), conv, std::move(direct)));
+  auto kernel = std::make_unique<WinogradKernel>(problem, conv.weights, known, std::move(instead), lowering.threads());
   buffers.push_back(Lowering::Scratch(lowering.AddScratch(kernel->scratch_bytes())));
   lowering.Emit(std::move(kernel), std::move(buffers),
                 absl::StrCat(GroupLabel(graph, group.group), " (winograd:", Simd().name, " by ", law, ")"));
