@@ -4,7 +4,7 @@
     commands.py REWRIGHT PAGE.md...
 
 A block that is fenced by ```console has commands, each behind `$ `, and their output. The blocks of a page run one after
-the other in an empty folder, in which `rewright` and `rewright_check` are the programs. A block that is fenced by
+the other in a folder with the repository's `tools`, in which `rewright` and `rewright_check` are the programs. A block that is fenced by
 ```FILE.rules (or another name with a dot) writes that file there.
 
 Numbers in an output stand for any numbers, and runs of blanks for one another. A line `..` stands for any lines, `..` at
@@ -71,6 +71,7 @@ def run_page(program, page):
         path = os.path.dirname(os.path.abspath(program)) + os.pathsep + os.environ["PATH"]
         settings = {**os.environ, "PATH": path, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                     "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+        (pathlib.Path(folder) / "tools").symlink_to(pathlib.Path(__file__).resolve().parent.parent / "tools")
         for word, lines in blocks(page.read_text(encoding="utf-8")):
             if "." in word and "/" not in word:
                 (pathlib.Path(folder) / word).write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -56,7 +56,7 @@ struct ProofSession {
   // Gives the solver's answers in a replay. A query that is not known to be unsatisfiable settles nothing.
   std::function<bool(const SmtQuery&)> known_unsat;
   int queries = 0;
-  bool hung = false;       // a query of that kind ran past its time: no other is asked
+  bool hung = false;  // a query of that kind ran past its time: no other is asked
   std::vector<SmtQuery> smtlib;
   std::vector<std::string> steps;  // obligations, normal forms, changes of variables, witnesses, queries
 

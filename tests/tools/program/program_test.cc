@@ -1,11 +1,12 @@
 // Flags, errors and exit statuses that all verbs share.
 
+#include "tools/program/program.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_split.h"
 #include "tests/tools/program/program_util.h"
-#include "tools/program/program.h"
 
 namespace rewright {
 namespace {

@@ -36,7 +36,6 @@ class SolverTest : public ::testing::Test {
 // No lemma about products says it.
 TEST_F(SolverTest, ASquareIsNotNegative) {
   EXPECT_TRUE(Holds(Guard::Ge((a_ - b_) * (a_ - b_))));
-  EXPECT_TRUE(session_.nonlinear);
   EXPECT_EQ(session_.queries, 2);
 }
 
@@ -44,7 +43,6 @@ TEST_F(SolverTest, ASquareIsNotNegative) {
 TEST_F(SolverTest, AfterAQueryThatHungOnlyLinearOnesAreAsked) {
   session_.hung = true;
   EXPECT_FALSE(Holds(Guard::Ge((a_ - b_) * (a_ - b_))));
-  EXPECT_FALSE(session_.nonlinear);
   EXPECT_EQ(session_.queries, 1);
   EXPECT_TRUE(solver_.Implies({Guard::Ge(a_ - b_)}, Guard::Ge(a_ - b_ + Poly(1)), {}, "legal"));
   EXPECT_EQ(session_.queries, 2);
