@@ -72,7 +72,7 @@ class Sets:
         flags = [flag for name in names for flag in ("--rule", name)] if self.step > 1 else []
         self.add(path.stem,
                  lambda folder: [self.flags.program, "verify", str(path), "--certificates", folder, "--json", "--quiet",
-                                 "--time-limit", LIMIT] + flags,
+                                 "--rule-limit", LIMIT] + flags,
                  lambda out: [rule["name"] for rule in json.loads(out)["rules"] if rule["verdict"] != "proved"])
 
     def add_sharding(self):
