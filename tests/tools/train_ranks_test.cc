@@ -199,7 +199,7 @@ TEST_F(TrainRanksTest, AnEditedPlanRunsWhereItIsProved) {
   const size_t last = sound.rfind("ACCUMULATE");
   const std::string line = sound.substr(last, sound.find('\n', last) - last);  // of micro-batch 3
   EXPECT_THAT(error(line, line.substr(0, line.rfind(' ')) + " 2"),
-              AllOf(HasSubstr("refuted: rank "), HasSubstr("on one device it is ")));
+              AllOf(HasSubstr("rank 1, action "), HasSubstr("has the leaves [2,2], expected those from 2 to 3")));
   std::string other = sound;
   other.replace(other.find("f32["), 4, "f64[");
   WriteContents(plan, other);

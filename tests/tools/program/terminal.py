@@ -20,8 +20,8 @@ PROGRAM = sys.argv[1]
 COLOR = re.compile(r"\x1b\[3\dm")
 
 
-def on_terminal(arguments, columns, environment=None):
-    """The output, standard and error, of the program on a terminal of so many columns."""
+def on_terminal(arguments, columns, environment=None, until=None):
+    """The output, standard and error, of the program on a terminal of so many columns; until `until` is printed."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     settings = {**os.environ, "TERM": "xterm", **(environment or {})}
@@ -38,6 +38,8 @@ def on_terminal(arguments, columns, environment=None):
         if not chunk:
             break
         chunks.append(chunk)
+        if until is not None and re.search(until, b"".join(chunks).decode(errors="replace")):
+            process.kill()
     process.wait()
     os.close(master)
     return b"".join(chunks).decode()
@@ -69,11 +71,11 @@ def main():
             good &= check(not wide, f"help of {verb} at {columns} columns {wide[:1]}")
     with tempfile.TemporaryDirectory() as folder:
         model = os.path.join(folder, "model.onnx")
-        subprocess.run([PROGRAM, "zoo", "squeezenet", "--image-size", "64", "-o", model, "--quiet"],
+        subprocess.run([PROGRAM, "zoo", "nasnet_a", "--image-size", "64", "-o", model, "--quiet"],
                        check=True, stdout=subprocess.DEVNULL)
         for columns in (60, 80, 120):
-            # Long enough for lines of progress.
-            shown = on_terminal(["optimize", model, "--budget", "200", "--cost", "analytic:zen3"], columns)
+            shown = on_terminal(["optimize", model, "--budget", "100000", "--cost", "analytic:zen3"], columns,
+                                until=r"%.*graphs.*\r")
             lines = [line for line in shown.split("\r") if "optimize" in line and "%" in line]
             good &= check(lines, f"progress is shown at {columns} columns")
             good &= check(widest("\n".join(lines)) < columns, f"progress fits {columns} columns")
