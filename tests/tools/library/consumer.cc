@@ -5,11 +5,15 @@
 
 #include <fstream>
 #include <iostream>
+#include <string>
 
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
   try {
-    rewright::Model model = rewright::Model::Load(argv[1]);
+    // Kernels are chosen by measured costs: who has the same costs gets the same bits.
+    rewright::ModelOptions options;
+    options.profile = std::string(argv[2]) + ".db";
+    rewright::Model model = rewright::Model::Load(argv[1], options);
     if (argc > 4) model.Optimize();
     const rewright::TensorInfo input = model.inputs().at(0);
     std::cout << input.name << "\n";
