@@ -76,7 +76,7 @@ std::set<int> StepsForNothing(const Graph& original, const Replay& made, const s
     const Graph& graph = left->graph;
     const absl::StatusOr<GraphCost> without_it = costs.Cost(graph);
     const bool saves_weights = NewWeights(graph, original) + kFreeGrowth < NewWeights(best, original);
-    const double nothing = saves_weights ? kGainOfNewWeights : kGainOfNothing;
+    const double nothing = saves_weights && costs.device().runs() ? kGainOfNewWeights : kGainOfNothing;
     if (!without_it.ok() || without_it->seconds > cost->seconds * (1 + nothing)) continue;
     const bool simpler = saves_weights || graph.num_runtime_nodes() <= best.num_runtime_nodes();
     if (!simpler || weights.Of(graph) > most_bytes) continue;

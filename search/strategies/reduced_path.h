@@ -15,7 +15,7 @@
 namespace rewright {
 
 // Rewrites that gain less than this share, all together, gain nothing. Those that make new weights of a kilobyte and
-// more have to gain more than measured costs err by.
+// more have to gain more than measured costs err by; described costs do not err.
 inline constexpr double kGainOfNothing = 0.003;
 inline constexpr double kGainOfNewWeights = 0.01;
 
