@@ -169,7 +169,19 @@ class Prover {
     if (weight != 0 && weight != static_cast<int>(states_.size())) {
       return Fault(absl::StrCat("the plan has ", weight, " weights, expected ", states_.size()));
     }
+    for (size_t tensor = 0; tensor < plan_.tensors.size(); ++tensor) {
+      const PlanTensor::Kind kind = plan_.tensors[tensor].kind;
+      const int number = number_of_[tensor];
+      if (kind == PlanTensor::Kind::kInput) RETURN_IF_ERROR(HasType(static_cast<int>(tensor), inputs_[number]));
+      if (kind == PlanTensor::Kind::kWeight) RETURN_IF_ERROR(HasType(static_cast<int>(tensor), states_[number]));
+    }
     return absl::OkStatus();
+  }
+  // Ranks send and keep a tensor by its type in the plan.
+  absl::Status HasType(int tensor, Value value) const {
+    const TensorType &said = plan_.tensors[tensor].type, &is = terms_.type(value);
+    if (said == is) return absl::OkStatus();
+    return Fault(absl::StrCat(NameOf(tensor), " is ", said.ToString(), " in the plan, expected ", is.ToString()));
   }
   absl::StatusOr<Value> LeafOf(const Graph& graph, Value leaf) {
     return terms_.Leaf(graph.node(leaf.node).name, graph.type(leaf));
@@ -433,6 +445,7 @@ class Prover {
     for (size_t k = 0; k < subgraph.makes.size(); ++k) {
       const PlanTensor& tensor = plan_.tensors[subgraph.makes[k]];
       if (tensor.over >= 0) return Fault(absl::StrCat(NameOf(subgraph.makes[k]), " is a part of a value, by no law"));
+      RETURN_IF_ERROR(HasType(subgraph.makes[k], made->second[k]));
       ranks_[number].values[{subgraph.makes[k], action.micro_batch}] = {{made->second[k], action.micro_batch}};
       ++verdict_.statements;
     }

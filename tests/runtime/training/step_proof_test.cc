@@ -268,6 +268,19 @@ TEST_F(StepProofTest, DamagedClaimsAreNotProved) {
   EXPECT_GE(refuted, 60);
 }
 
+// A rank sends and keeps as many bytes as the plan's type of a tensor has.
+TEST_F(StepProofTest, TensorsOfOtherTypesAreNotProved) {
+  for (const auto& [layout, size] : std::vector<std::pair<std::string, int>>{{"dp=2", 2}, {"pp=2", 2}}) {
+    const StepClaim claim = ClaimOf(layout, size);
+    for (size_t k = 0; k < claim.plan.tensors.size(); ++k) {
+      if (claim.plan.tensors[k].type.rank() == 0) continue;
+      StepClaim damaged = claim;
+      damaged.plan.tensors[k].type.shape[0] += 1;
+      EXPECT_EQ(Proved(damaged).kind, StepVerdict::Kind::kUnproved) << layout << ", tensor " << k;
+    }
+  }
+}
+
 TEST_F(StepProofTest, TextsThatAreDamagedAreRefused) {
   distributed::ProofText text;
   text.step = ClaimOf("pp=2", 2);
