@@ -24,6 +24,21 @@ std::string PlaceText(const Graph& graph, const Rewrite& rewrite) {
   });
 }
 
+std::optional<Rewrite> RewriteOf(const Graph& graph, int rule, const Match& match, const ValueMap& replacement) {
+  Rewrite rewrite;
+  rewrite.rule = rule;
+  rewrite.keeps_bits = KeepsBits(*match.rule, *graph.arena(), match);
+  for (Value root : match.roots) {
+    if (const auto it = replacement.find(root); it != replacement.end()) rewrite.replacement.emplace_back(*it);
+  }
+  if (rewrite.replacement.empty()) return std::nullopt;
+  for (int i = 0; i < match.rule->num_lhs_nodes(); ++i) {
+    const size_t at = i;
+    if (match.rule->nodes()[at].op != nullptr) rewrite.matched.push_back(match.nodes[at].node);
+  }
+  return rewrite;
+}
+
 RuleRewriter::RuleRewriter(const RuleRewriter& of)
     : rules_(of.rules_), numerics_of_(of.numerics_of_), numerics_(numerics_of_), failures_(of.failures_) {}
 
@@ -38,18 +53,8 @@ void RuleRewriter::FindAt(const Graph& graph, NodeId node, int rule, std::vector
       if (failures_->count++ == 0) failures_->first = std::string(replacement.status().message());
       continue;
     }
-    Rewrite rewrite;
-    rewrite.rule = rule;
-    rewrite.keeps_bits = KeepsBits(*match.rule, *graph.arena(), match);
-    for (Value root : match.roots) {
-      if (auto it = replacement->find(root); it != replacement->end()) rewrite.replacement.emplace_back(*it);
-    }
-    if (rewrite.replacement.empty()) continue;
-    for (int i = 0; i < match.rule->num_lhs_nodes(); ++i) {
-      const size_t at = i;
-      if (match.rule->nodes()[at].op != nullptr) rewrite.matched.push_back(match.nodes[at].node);
-    }
-    found->push_back(std::move(rewrite));
+    std::optional<Rewrite> rewrite = RewriteOf(graph, rule, match, *replacement);
+    if (rewrite) found->push_back(*std::move(rewrite));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,10 @@ struct Rewrite {
 std::string ValueText(const Graph& graph, Value value);
 // The names of the values that a rewrite replaces.
 std::string PlaceText(const Graph& graph, const Rewrite& rewrite);
+
+// The rewrite by rule number `rule` of a match and its replacement (Instantiate); none where both sides are the same
+// values.
+std::optional<Rewrite> RewriteOf(const Graph& graph, int rule, const Match& match, const ValueMap& replacement);
 
 class Rewriter {
  public:

@@ -20,7 +20,7 @@ bool HasEmptyTensors(const Graph& graph, const Group& group) {
   });
 }
 
-// What that function of each kernel gives.
+// The names that this function of each kernel gives.
 template <typename Function>
 std::vector<std::string> NamesOf(Function KernelEntry::*function, const DnnlContext& context, const Graph& graph,
                                  const FusedGroup& group) {

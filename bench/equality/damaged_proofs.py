@@ -219,22 +219,22 @@ def value_changed(lines, rng):
     return f"operand {at} of the value {line['value']}"
 
 
-def step_left_out(lines, rng):
-    steps = lines_of(lines, "step")
-    if not steps:
+def leave_out(kind, lines, rng):
+    """Removes a line of that kind; its name, or None where there is none."""
+    found = lines_of(lines, kind)
+    if not found:
         return None
-    step = rng.choice(steps)
-    lines.remove(step)
-    return step["step"]
+    line = rng.choice(found)
+    lines.remove(line)
+    return line[kind]
+
+
+def step_left_out(lines, rng):
+    return leave_out("step", lines, rng)
 
 
 def weight_left_out(lines, rng):
-    weights = lines_of(lines, "weight")
-    if not weights:
-        return None
-    weight = rng.choice(weights)
-    lines.remove(weight)
-    return weight["weight"]
+    return leave_out("weight", lines, rng)
 
 
 def weight_exchanged(lines, rng):

@@ -55,22 +55,14 @@ class Explainer {
       answer.reason = std::string(replacement.status().message());
       return answer;
     }
-    Rewrite rewrite;
-    rewrite.rule = rule;
-    for (Value root : match.roots) {
-      if (const auto it = replacement->find(root); it != replacement->end()) rewrite.replacement.emplace_back(*it);
-    }
-    for (int i = 0; i < match.rule->num_lhs_nodes(); ++i) {
-      const size_t at = static_cast<size_t>(i);
-      if (match.rule->nodes()[at].op != nullptr) rewrite.matched.push_back(match.nodes[at].node);
-    }
-    answer.fit = Fit::kApplies;
-    if (rewrite.replacement.empty()) {
+    const std::optional<Rewrite> rewrite = RewriteOf(graph_, rule, match, *replacement);
+    if (!rewrite) {
       answer.fit = Fit::kRefused;
       answer.reason = "both sides are the same here";
       return answer;
     }
-    const absl::StatusOr<SiteEstimate> estimate = estimator_.Judge(graph_, rewrite);
+    answer.fit = Fit::kApplies;
+    const absl::StatusOr<SiteEstimate> estimate = estimator_.Judge(graph_, *rewrite);
     if (estimate.ok()) {
       answer.seconds = estimate->delta;
     } else {

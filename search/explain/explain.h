@@ -12,7 +12,7 @@
 
 namespace rewright {
 
-// What becomes of a rule at a node.
+// The fate of a rule at a node.
 enum class Fit : uint8_t {
   kApplies,     // the search may use it there
   kNotRunning,  // it would apply, but the device cannot run what it makes, or the cost is not known

@@ -599,9 +599,10 @@ class Optimizer {
     if (report_.dropped.empty()) {
       const SearchEnd end = report_.search.end;
       if (end == SearchEnd::kExhausted && reduced_away_) {
-        return absl::StrFormat("no rewrite%s makes it cheaper by %.2g %% (%.2g %% with new weights)",
-                               report_.unwanted.empty() ? "" : " that is wanted", 100 * kGainOfNothing,
-                               100 * kGainOfNewWeights);
+        return absl::StrFormat(
+            "no rewrite%s makes it cheaper by %.2g %%%s", report_.unwanted.empty() ? "" : " that is wanted",
+            100 * kGainOfNothing,
+            device_.runs() ? absl::StrFormat(" (%.2g %% with new weights)", 100 * kGainOfNewWeights) : "");
       }
       if (end == SearchEnd::kExhausted) return "no rewrite makes it cheaper";
       return absl::StrCat("nothing cheaper was found before the end: ", SearchEndName(end));

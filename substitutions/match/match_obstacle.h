@@ -7,7 +7,7 @@
 
 namespace rewright {
 
-// Of all ways to lay a left side over the graph, the one that got furthest, and what stopped it.
+// The attempt to lay a left side over the graph that got furthest, and what stopped it.
 struct MatchObstacle {
   int matched = -1;       // applications of the left side that were found
   bool complete = false;  // all were found: a name, a condition, a type or a size stopped it

@@ -44,7 +44,7 @@ std::string Entry(const std::string& left, const std::string& text, int width) {
   return line + Wrap(text, width - kColumn, kColumn) + "\n";
 }
 
-// What a value is: NAME=N, or the choices.
+// The form of a value: NAME=N, or the choices.
 std::string ValueName(const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return "";
   std::string type = option.get_type_name();

@@ -11,7 +11,7 @@ namespace rewright {
 // Parses `arguments` (without the program's name), runs the verb, gives the exit status.
 int RunProgram(const std::vector<std::string>& arguments);
 
-// What is wrong with a command line, which is only read; empty: nothing.
+// Reads a command line and gives its fault; empty: none.
 std::string WrongArguments(const std::vector<std::string>& arguments);
 
 }  // namespace rewright

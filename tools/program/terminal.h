@@ -8,7 +8,8 @@ namespace rewright {
 // Columns of the terminal behind a file descriptor; 0 where it is none, or does not say.
 int TerminalWidth(int descriptor);
 
-// Whether text on it may have colours: a terminal that knows them, and NO_COLOR (https://no-color.org) is not set.
+// Returns whether text on it may have colours: on a terminal that knows them, where NO_COLOR (https://no-color.org) is
+// not set.
 bool HasColors(int descriptor);
 
 // Lines with their first word in a colour where it is an answer (proved, refuted, ..) or begins a warning or an error.

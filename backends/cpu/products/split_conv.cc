@@ -120,7 +120,7 @@ class SplitConvKernel : public Kernel {
   int64_t Terms() const {
     return shape_.images * shape_.out_height * shape_.out_width * shape_.outputs * shape_.steps * kDeep;
   }
-  // Of one panel, and before it is split, where its points are gathered first.
+  // Bytes of one panel, and with what it has before it is split, where its points are gathered first.
   int64_t PartBytes() const { return AlignUp(shape_.parts() * static_cast<int64_t>(sizeof(uint16_t)), 64); }
   int64_t PanelBytes() const {
     const int64_t gathered = shape_.runs ? shape_.part() * static_cast<int64_t>(sizeof(float)) : 0;
@@ -357,7 +357,7 @@ bool TakesLayouts(const ConvProblem& problem, const ConvPlan& plan) {
   return plan.src == Layout::Blocked(problem.src, kLanes) || (!plan.src.blocked() && problem.src[1] < kDeep);
 }
 
-// What the kernel would compute.
+// The plan by which the kernel would compute a group.
 struct SplitConvPlan {
   ConvProblem problem;
   ConvPlan instead;

@@ -41,7 +41,7 @@ SplitConvShape::SplitConvShape(const ConvProblem& problem, bool plain)
     pitch = places = out_width;
     return;
   }
-  // What the results of a row read ends at `reach`; the padding behind the image is that before the next row.
+  // The results of a row read up to `reach`; the padding behind the image is that before the next row.
   const int64_t reach = (out_width - 1) * stride_right + (kernel_columns - 1) * right + 1;
   const int64_t least = std::max(reach - left, left + std::min(width, std::max<int64_t>(reach - left, 0)));
   places = std::max(out_width, Quotient(least, stride_right));

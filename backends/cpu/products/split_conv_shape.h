@@ -38,7 +38,7 @@ struct SplitConvShape {
   int64_t places = 0;  // of a row of results, those of nothing among them
   int64_t pitch = 0;   // points of a row of the panel
 
-  // Of bands of `band` rows:
+  // The layout of bands of `band` rows:
   int64_t band = 0;
   int64_t rows_of_phase = 0;  // of the panel, a stride apart
   int64_t points = 0;         // of the panel

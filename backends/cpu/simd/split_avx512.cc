@@ -238,7 +238,7 @@ REWRIGHT_INLINE void SplitPoint(Vec low, Vec high, unsigned short* to, long part
   constexpr int kLess = 1, kAtLeast = 5;
   constexpr unsigned short kAll = 0xffff;
   if constexpr (each) {
-    // Of unsigned numbers, so that 0 is none of them.
+    // Unsigned numbers are compared, so that 0 is none of them.
     has_tiny |= (__builtin_ia32_ucmpd512_mask(of_low - 1, least - 1, kLess, kAll) |
                  __builtin_ia32_ucmpd512_mask(of_high - 1, least - 1, kLess, kAll)) != 0;
   } else if (__builtin_ia32_cmpd512_mask(greatest, least, kAtLeast, kAll) == 0) [[unlikely]] {

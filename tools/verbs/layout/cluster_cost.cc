@@ -52,24 +52,25 @@ double ExchangeSeconds(const Graph& cut, const Cluster& cluster, int degree) {
   return seconds;
 }
 
-Cluster DefaultCluster(int devices, int threads) {
+absl::StatusOr<Cluster> DefaultCluster(int devices, int threads) {
+  constexpr double kCores = 24;  // of a device of the cluster `many-core`
+  ASSIGN_OR_RETURN(const Cluster described, distributed::ReadCluster("many-core"));
   Cluster cluster;
   cluster.name = "machine";
   cluster.memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE) / devices;
   LinkLevel link{.name = "machine", .devices = devices, .bytes_per_second = 5e9, .seconds = 1e-5};
   cluster.levels.push_back(std::move(link));
-  // A core of the cluster `many-core` for each thread.
-  ClusterDevice device{.name = "cores", .flops_per_second = {{"f32", 1.84e12 / 24 * threads}}};
-  device.bytes_per_second = 1.152e11 / 24 * threads;
-  device.launch_seconds = 2e-6;
-  device.efficiency = {{"f32", 0.8}, {"memory", 0.8}};
+  ClusterDevice device = described.device.value();
+  device.name = "cores";
+  for (auto& [type, rate] : device.flops_per_second) rate *= threads / kCores;
+  device.bytes_per_second *= threads / kCores;
   cluster.device = std::move(device);
   return cluster;
 }
 
 absl::StatusOr<Cluster> MeasuredCluster(Communicator& ranks, int threads) {
   using Clock = std::chrono::steady_clock;
-  Cluster cluster = DefaultCluster(ranks.size(), threads);
+  ASSIGN_OR_RETURN(Cluster cluster, DefaultCluster(ranks.size(), threads));
   const int last = ranks.size() - 1;
   const std::string what = "the measurement of links";
   // The shortest of several times that bytes need to the last rank and back, halved.

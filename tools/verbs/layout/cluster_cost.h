@@ -21,10 +21,10 @@ absl::StatusOr<double> SecondsOf(const Graph& graph, Device& device);
 // Seconds of the exchanges of a graph that is cut over the first `degree` devices, with rings.
 double ExchangeSeconds(const Graph& cut, const distributed::Cluster& cluster, int degree);
 
-// The processes of this machine: an equal part of its memory for each, the arithmetic of `threads` cores by default
-// figures, and the link between the first and the last of these ranks, measured. Called by all ranks.
+// The processes of this machine: an equal part of its memory for each, the arithmetic of `threads` cores of the cluster
+// `many-core`, and the link between the first and the last of these ranks, measured. Called by all ranks.
 absl::StatusOr<distributed::Cluster> MeasuredCluster(Communicator& ranks, int threads);
 // The same for so many devices, with a default figure for their links.
-distributed::Cluster DefaultCluster(int devices, int threads);
+absl::StatusOr<distributed::Cluster> DefaultCluster(int devices, int threads);
 
 }  // namespace rewright

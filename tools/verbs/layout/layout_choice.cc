@@ -139,9 +139,7 @@ class Chooser {
         return std::find(updated.begin(), updated.end(), unpacked.node(state.node).name) == updated.end();
       });
       const auto cost_of = [&](const std::vector<sharding::Placement>& placements) -> absl::StatusOr<PlacementCost> {
-        StateAxes axes;
-        for (const sharding::Placement& placement : placements) axes.emplace_back(placement.tensor, placement.axis);
-        ASSIGN_OR_RETURN(const auto part, planner.CostOfPart(unpacked, axes, tp, /*with_memory=*/false));
+        ASSIGN_OR_RETURN(const auto part, planner.CostOfPart(unpacked, AxesOf(placements), tp, /*with_memory=*/false));
         return PlacementCost{part.seconds, part.kept_bytes};
       };
       // Larger graphs take longer to cut.
@@ -149,11 +147,7 @@ class Chooser {
       const int64_t most = std::clamp<int64_t>(kNodes / unpacked.num_applications(), 24, 150);
       ASSIGN_OR_RETURN(found->second, ChoosePlacements(GroupsOf(unpacked, weights, tp), cost_of, {.most_tried = most}));
     }
-    StateAxes places;
-    for (const sharding::Placement& placement : found->second.Placements()) {
-      places.emplace_back(placement.tensor, placement.axis);
-    }
-    return places;
+    return AxesOf(found->second.Placements());
   }
 
   // A layout that does not fit the graphs is passed over; the last such fault is told where none fits.
@@ -270,9 +264,7 @@ class Chooser {
 bool IsAutoLayout(const std::string& layout) { return layout == kAuto || absl::StartsWith(layout, "auto,"); }
 
 LayoutFile LayoutChoice::File() const {
-  LayoutFile file{distributed::PrintLayout(found[0].layout), {}};
-  for (const auto& [name, axis] : found[0].places) file.placements.push_back({name, axis});
-  return file;
+  return {distributed::PrintLayout(found[0].layout), PlacementsOf(found[0].places)};
 }
 
 absl::StatusOr<LayoutChoice> ChooseLayout(const TrainConfig& config, const distributed::Cluster& cluster,

@@ -7,8 +7,23 @@
 #include "core/base/status_macros.h"
 
 namespace rewright {
+namespace {
 
 constexpr char kKey[] = "layout ";
+
+}  // namespace
+
+std::vector<sharding::Placement> PlacementsOf(const StateAxes& axes) {
+  std::vector<sharding::Placement> placements;
+  for (const auto& [name, axis] : axes) placements.push_back({name, axis});
+  return placements;
+}
+
+StateAxes AxesOf(const std::vector<sharding::Placement>& placements) {
+  StateAxes axes;
+  for (const sharding::Placement& placement : placements) axes.emplace_back(placement.tensor, placement.axis);
+  return axes;
+}
 
 bool IsLayoutFile(const std::string& layout) { return absl::EndsWith(layout, ".layout"); }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/training/parallel/layout.h"
 #include "substitutions/sharding/shard.h"
 
 namespace rewright {
@@ -20,6 +21,10 @@ struct LayoutFile {
   std::string layout;  // ParseLayout
   std::vector<sharding::Placement> placements;
 };
+
+// The placements of axes, and the reverse.
+std::vector<sharding::Placement> PlacementsOf(const StateAxes& axes);
+StateAxes AxesOf(const std::vector<sharding::Placement>& placements);
 
 // "F.layout"; else the text of a layout, or auto.
 bool IsLayoutFile(const std::string& layout);

@@ -68,7 +68,7 @@ class ModelCosts {
   ModelCosts(const Graph& model, int degree, const distributed::Cluster& cluster, sharding::LawSource laws);
 
   const Graph& graph() const { return graph_; }
-  // Of its inputs and weights.
+  // Groups of its inputs and weights.
   const std::vector<TensorGroup>& groups() const { return groups_; }
   // Errors: those of sharding::Shard; a device of the cluster that is not described.
   absl::StatusOr<PlacementCost> Of(const std::vector<sharding::Placement>& placements) const;

@@ -84,6 +84,15 @@ absl::StatusOr<double> StepPlanner::CachedSeconds(const Graph& graph) {
   return seconds_[key] = std::accumulate(seconds.begin(), seconds.end(), 0.0);
 }
 
+template <typename Part>
+absl::StatusOr<SubgraphBytes> StepPlanner::CachedBytes(const Part& part, const Graph& graph) {
+  const uint64_t key = graph.CanonicalHash();
+  const auto found = bytes_.find(key);
+  if (found != bytes_.end()) return found->second;
+  ASSIGN_OR_RETURN(const SubgraphBytes bytes, BytesOfSubgraph(part, memory_of_));
+  return bytes_[key] = bytes;
+}
+
 absl::StatusOr<StepPlanner::PartCost> StepPlanner::CostOfPart(const Graph& graph, const StateAxes& axes, int degree,
                                                               bool with_memory) {
   if (options_.cut == nullptr) {
@@ -99,11 +108,7 @@ absl::StatusOr<StepPlanner::PartCost> StepPlanner::CostOfPart(const Graph& graph
     cost.kept_bytes += state.whole.num_bytes() / (state.axis < 0 ? 1 : degree);
   }
   if (!with_memory) return cost;
-  const auto [bytes, is_new] = bytes_.try_emplace(part.graph.CanonicalHash());
-  if (is_new) {
-    ASSIGN_OR_RETURN(bytes->second, BytesOfSubgraph(part, memory_of_));
-  }
-  cost.bytes = bytes->second;
+  ASSIGN_OR_RETURN(cost.bytes, CachedBytes(part, part.graph));
   return cost;
 }
 
@@ -118,12 +123,9 @@ absl::Status StepPlanner::Describe(const Graph& graph, const StateAxes& axes, in
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(subgraph->seconds, CachedSeconds(graph));
-  const auto [bytes, is_new] = bytes_.try_emplace(graph.CanonicalHash());
-  if (is_new) {
-    ASSIGN_OR_RETURN(bytes->second, BytesOfSubgraph(graph, memory_of_));
-  }
-  subgraph->scratch_bytes = bytes->second.shared;
-  subgraph->own_bytes = bytes->second.own;
+  ASSIGN_OR_RETURN(const SubgraphBytes bytes, CachedBytes(graph, graph));
+  subgraph->scratch_bytes = bytes.shared;
+  subgraph->own_bytes = bytes.own;
   return absl::OkStatus();
 }
 

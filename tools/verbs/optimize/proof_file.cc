@@ -12,6 +12,7 @@
 #include "core/base/status_macros.h"
 #include "core/onnx/part.h"
 #include "search/replay/replay.h"
+#include "substitutions/language/number.h"
 #include "substitutions/language/operator_variables.h"
 #include "substitutions/match/applier.h"
 #include "tools/program/console.h"
@@ -44,18 +45,6 @@ Json ElementJson(const Tensor& tensor, int64_t at) {
   if (tensor.dtype() == DType::kUInt64) return static_cast<uint64_t>(tensor.AtInt(at));
   return tensor.AtInt(at);
 }
-
-bool IsUniform(const Tensor& tensor) {
-  const auto size = static_cast<int64_t>(DTypeSize(tensor.dtype()));
-  const auto* bytes = static_cast<const char*>(tensor.data());
-  for (int64_t at = size; at < tensor.num_bytes(); ++at) {
-    if (bytes[at] != bytes[at % size]) return false;
-  }
-  return tensor.num_elements() > 0;
-}
-
-// The names of a rule without those that stand for its operator and its siblings: what the file of rules calls it.
-std::string NameInFile(const CompiledRule& rule) { return RuleOfOperator(rule.name()); }
 
 class ProofWriter {
  public:
@@ -150,7 +139,7 @@ class ProofWriter {
     if (elements == nullptr)
       return CannotTell(absl::StrCat("the value ", arena_.node(value.node).name, " is no tensor of the file"));
     Json json = {{"constant", DTypeName(elements->dtype())}, {"shape", elements->shape()}};
-    if (IsUniform(*elements)) {
+    if (AllElementsSame(*elements)) {
       json["every"] = ElementJson(*elements, 0);
       return Describe(std::move(json));
     }
@@ -228,10 +217,9 @@ class ProofWriter {
     for (size_t i = 0; i < rule.packs().size(); ++i) packs[rule.packs()[i]] = match.bindings.packs[i];
     for (size_t i = 0; i < rule.attrs().size(); ++i)
       attributes[rule.attrs()[i].name] = AttrJson(match.bindings.attrs[i]);
-    Json line = {{"step", NameInFile(matcher->rule())}};
-    if (const std::string& name = matcher->rule().name(); name != NameInFile(matcher->rule())) {
-      line["for"] = name.substr(NameInFile(matcher->rule()).size() + 1);
-    }
+    const std::string &name = matcher->rule().name(), in_file = RuleOfOperator(name);
+    Json line = {{"step", in_file}};
+    if (name != in_file) line["for"] = name.substr(in_file.size() + 1);
     if (matcher->rule().siblings()) line["siblings"] = match.roots.size();
     line["variables"] = variables;
     line["constants"] = constants;

@@ -173,11 +173,9 @@ absl::StatusOr<sharding::Sharded> Cut(const ShardFlags& flags, const Graph& grap
   }
   if (!flags.output.empty()) RETURN_IF_ERROR(WriteOutput(flags.output, PrintGraph(sharded.graph)));
   if (!flags.proof.empty()) {
-    distributed::ModelClaim claim{graph, {.degree = degree, .graph = sharded.graph}};
-    for (const sharding::Placement& placement : placements)
-      claim.cut.axes.emplace_back(placement.tensor, placement.axis);
     distributed::ProofText proof;
-    proof.model = std::move(claim);
+    proof.model =
+        distributed::ModelClaim{graph, {.axes = AxesOf(placements), .degree = degree, .graph = sharded.graph}};
     RETURN_IF_ERROR(WriteStepProof(std::move(proof), flags.time_limit, flags.proof, console));
   }
   return sharded;
@@ -187,9 +185,12 @@ absl::StatusOr<Answer> ShardModel(const ShardFlags& flags, Session& session) {
   ASSIGN_OR_RETURN(const ImportedModel model,
                    LoadModel(flags.model, {.dims = flags.dims, .fold_defaults = flags.fold_defaults}, session.console));
   const auto degree = static_cast<int>(flags.degree);
-  ASSIGN_OR_RETURN(const distributed::Cluster cluster, flags.cluster.empty()
-                                                           ? DefaultCluster(degree, NumThreads(session.flags.threads))
-                                                           : distributed::ReadCluster(flags.cluster));
+  distributed::Cluster cluster;
+  if (!flags.cluster.empty()) {
+    ASSIGN_OR_RETURN(cluster, distributed::ReadCluster(flags.cluster));
+  } else if (flags.layout == kAuto) {
+    ASSIGN_OR_RETURN(cluster, DefaultCluster(degree, NumThreads(session.flags.threads)));
+  }
   ASSIGN_OR_RETURN(const sharding::Sharded sharded, Cut(flags, model.graph, degree, cluster, session.console));
   return flags.check ? Check(model.graph, sharded, session) : Answer::kYes;
 }

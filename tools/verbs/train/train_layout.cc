@@ -59,12 +59,6 @@ void AddLayoutFlags(CommandLine& line, LayoutFlags* flags) {
       .Type("F.layout");
 }
 
-std::vector<sharding::Placement> PlacementsOf(const StateAxes& axes) {
-  std::vector<sharding::Placement> placements;
-  for (const auto& [name, axis] : axes) placements.push_back({name, axis});
-  return placements;
-}
-
 std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, int degree)> CutsByLaws() {
   return [laws = std::make_shared<ProvedLaws>(kLayoutProofSeconds)](const Graph& graph, const StateAxes& axes,
                                                                     int degree) -> absl::StatusOr<Graph> {
@@ -97,8 +91,7 @@ absl::StatusOr<RankLayout> TakeLayout(const LayoutFile& layout, const std::strin
   if (!parsed.ok()) return file.empty() ? parsed.status() : ErrorAt(file, parsed.status());
   RETURN_IF_ERROR(ApplyLayout(*parsed, config));
   if (layout.placements.empty()) return parsed;
-  StateAxes places;
-  for (const sharding::Placement& placement : layout.placements) places.emplace_back(placement.tensor, placement.axis);
+  StateAxes places = AxesOf(layout.placements);
   if (!config->places.empty() && config->places != places) {
     return absl::InvalidArgumentError(
         absl::StrCat("model.places: found other placements than ", file, ", expected them in one place"));

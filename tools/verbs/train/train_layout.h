@@ -28,8 +28,6 @@ void AddLayoutFlags(CommandLine& line, LayoutFlags* flags);
 // Seconds of work for the proof of one law.
 constexpr double kLayoutProofSeconds = 5;
 
-// The placements of axes.
-std::vector<sharding::Placement> PlacementsOf(const StateAxes& axes);
 // Cuts graphs by laws that are proved on the way, each once.
 std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, int degree)> CutsByLaws();
 
