@@ -135,6 +135,7 @@ absl::StatusOr<RankLayout> LayoutOfRun(const LayoutFlags& flags, int64_t memory_
     ASSIGN_OR_RETURN(file, ParseLayoutFile(text, "--layout auto"));
     return TakeLayout(file, "--layout auto", config);
   }
+  if (!flags.cluster.empty()) RETURN_IF_ERROR(distributed::ReadCluster(flags.cluster).status());
   file.layout = "dp=1";
   session.console.Result("layout:   dp=1: there is one rank (mpirun -n N)");
   if (!flags.save.empty()) RETURN_IF_ERROR(WriteOutput(flags.save, PrintLayoutFile(file, {})));
