@@ -4,20 +4,16 @@
 #include <cmath>
 #include <deque>
 #include <limits>
-#include <memory>
 #include <set>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
-#include "core/interpreter/interpreter.h"
-#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
-#include "core/ops/ops.h"
 #include "runtime/distributed/check_plan.h"
 #include "runtime/distributed/plan_text.h"
+#include "runtime/distributed/proof/terms.h"
 #include "runtime/parallel/rank_graph.h"
 
 namespace rewright::distributed {
@@ -26,74 +22,6 @@ namespace {
 using Kind = Action::Kind;
 
 absl::Status Fault(const std::string& what) { return absl::FailedPreconditionError(what); }
-
-// A value of one micro-batch, as a term over the inputs of that micro-batch and the weights.
-struct Term {
-  Value value;
-  int64_t micro_batch = -1;  // -1: of weights alone
-
-  friend bool operator==(const Term& a, const Term& b) = default;
-  friend bool operator<(const Term& a, const Term& b) {
-    return std::tie(a.micro_batch, a.value) < std::tie(b.micro_batch, b.value);
-  }
-};
-
-// The terms of all graphs of a claim, in one arena. States are inputs there: the proof holds for all their values.
-class Terms {
- public:
-  Terms() : arena_(std::make_shared<Arena>(Mode::kTraining)) {}
-
-  // The leaf of that name. Error: there is one of another type.
-  absl::StatusOr<Value> Leaf(const std::string& name, const TensorType& type) { return arena_->AddInput(name, type); }
-  const TensorType& type(Value value) const { return arena_->type(value); }
-
-  // The outputs of a graph whose leaves are these values. The trigger of after(x, t) says when x is made, not what it
-  // is.
-  absl::StatusOr<std::vector<Value>> OutputsOf(const Graph& graph, ValueMap values) {
-    for (NodeId id : graph.nodes()) {
-      const Node& node = graph.node(id);
-      if (values.contains(Value{id, 0})) continue;
-      if (node.op == ops::After()) {
-        values[{id, 0}] = values.at(node.operands[0]);
-        continue;
-      }
-      if (node.leaf == LeafKind::kInput || node.leaf == LeafKind::kState) {
-        return Fault(absl::StrCat("nothing is given for `", node.name, "`"));
-      }
-      RETURN_IF_ERROR(CopyNode(*graph.arena(), id, *arena_, &values));
-    }
-    std::vector<Value> outputs;
-    for (const Output& output : graph.outputs()) outputs.push_back(values.at(output.value));
-    return outputs;
-  }
-
-  // The elements of a term: weights are the same in all micro-batches.
-  absl::StatusOr<Tensor> ElementsOf(const Term& term, const std::set<Value>& weights) {
-    const auto [found, is_new] = elements_.try_emplace(term);
-    if (!is_new) return found->second;
-    std::vector<Value> inputs;
-    const Graph reached(arena_, {}, {{term.value, "term"}});
-    for (NodeId id : reached.nodes()) {
-      if (arena_->node(id).leaf == LeafKind::kInput) inputs.push_back({id, 0});
-    }
-    const Graph graph(arena_, inputs, {{term.value, "term"}});
-    constexpr uint64_t kSeed = 1;
-    ASSIGN_OR_RETURN(const std::vector<Tensor> of_weights, RandomInputs(graph, kSeed));
-    ASSIGN_OR_RETURN(const std::vector<Tensor> of_data,
-                     RandomInputs(graph, kSeed + 1 + static_cast<uint64_t>(term.micro_batch)));
-    absl::flat_hash_map<std::string, Tensor> drawn;
-    for (size_t k = 0; k < inputs.size(); ++k) {
-      drawn[arena_->node(inputs[k].node).name] = weights.contains(inputs[k]) ? of_weights[k] : of_data[k];
-    }
-    ASSIGN_OR_RETURN(const std::vector<Tensor> result,
-                     InterpretGraph(graph, drawn, {.precision = Precision::kFloat64}));
-    return elements_[term] = result[0];
-  }
-
- private:
-  const std::shared_ptr<Arena> arena_;
-  std::map<Term, Tensor> elements_;
-};
 
 // The statement about a tensor of a rank.
 struct Statement {
