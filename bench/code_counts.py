@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Counts what the code repeats, at any revisions, so that they can be compared: bench/code_counts.py [REVISION...]
+"""Counts what the code repeats, at any revisions, so that they can be compared.
 
-With --since BASE [REVISION]: lines by top folder at the revision (HEAD) and at BASE, whose files are counted where they
-lie at the revision. What is a function of its own since BASE (SINCE below) stands apart.
+With --since BASE: lines by top folder at the revision and at BASE, whose files are counted where they lie at the
+revision. Functions that are new since BASE (SINCE below) stand apart.
 
 Lines and files by folder, and of core, backends and runtime by concern; files that look at kinds of index expressions;
 floor divisions; evaluators and compilers of expressions; ways to run a schedule; comparisons with the name of an
 operator. A definition is counted where a line defines it: the patterns are below.
 """
+import argparse
 import collections
 import re
 import subprocess
-import sys
 
 FOLDERS = ["core", "substitutions", "verifier", "search", "backends", "runtime", "tools", "bench", "tests"]
 
@@ -167,8 +167,14 @@ def since(base, revision):
         print(f"  {folder:14} {before[folder]:9} {after[folder]:9} {after[folder] - before[folder]:+7} {new[folder]:21}")
 
 
-if sys.argv[1:2] == ["--since"]:
-    since(*(sys.argv[2:] + ["HEAD"])[:2])
-else:
-    for revision in sys.argv[1:] or ["HEAD"]:
-        report(revision)
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("revisions", nargs="*", default=["HEAD"])
+    parser.add_argument("--since", metavar="BASE")
+    flags = parser.parse_args()
+    for revision in flags.revisions:
+        since(flags.since, revision) if flags.since else report(revision)
+
+
+if __name__ == "__main__":
+    main()
