@@ -165,13 +165,15 @@ absl::Status Trainer::Init(GraphRunner& runner) {
   if (config_.cosine_to_end) identity_["optimizer"]["schedule"]["steps"] = schedule.steps;
 
   const std::string& folder = options_.checkpoint_folder;
-  if (!options_.resume || HasCheckpoint(folder)) RETURN_IF_ERROR(TakeFolder());
-  if (!options_.resume && !folder.empty() && HasCheckpoint(folder)) {
+  RETURN_IF_ERROR(TakeFolder());
+  ASSIGN_OR_RETURN(const bool there,
+                   AnyRank(ranks_, "whether there is a checkpoint", !folder.empty() && HasCheckpoint(folder)));
+  if (!options_.resume && there) {
     return absl::InvalidArgumentError(
         absl::StrCat(folder, ": holds checkpoints of a run; expected none where nothing is to be resumed"));
   }
   std::optional<Checkpoint> checkpoint;
-  if (options_.resume) {
+  if (there) {
     ASSIGN_OR_RETURN(checkpoint, ReadCheckpoint(folder));
   }
   if (!folder.empty() && ranks_.rank() == 0) {  // that it can be written is known before the work begins

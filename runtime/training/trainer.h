@@ -52,7 +52,7 @@ struct WholeStep {
 struct TrainerOptions {
   std::string data_folder;        // what files of the configuration are relative to
   std::string checkpoint_folder;  // empty: no checkpoints
-  bool resume = false;            // from the last checkpoint there; an error where there is none
+  bool resume = false;            // from the last checkpoint there, if there is one
   int threads = 1;                // noted in checkpoints: another number may round differently
   // The ranks that share the work of a step; outlive the trainer. Null: there is one. All ranks create their trainers
   // and make their calls together. Rank 0 alone writes checkpoints; all of them read them.

@@ -204,11 +204,11 @@ absl::Status ProveRun(const Trainer& trainer, const std::string& path, Communica
       .status();
 }
 
-absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlags& flags, const ModelMetadata& metadata,
+absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlags& flags, const LoadedModel& loaded,
                     Communicator& ranks, Console& console) {
   if (!flags.output.empty()) {
     ASSIGN_OR_RETURN(const Graph trained, trainer.Trained());
-    if (ranks.rank() == 0) RETURN_IF_ERROR(WriteModel(trained, metadata, flags.output, kWeightsAsTheyAre));
+    if (ranks.rank() == 0) RETURN_IF_ERROR(WriteTrainedModel(trained, loaded, flags.output, console));
   }
   if (!flags.plan.empty()) RETURN_IF_ERROR(WritePlan(trainer, flags.plan, ranks));
   ASSIGN_OR_RETURN(const std::string sha256, trainer.WeightsSha256());
@@ -342,7 +342,11 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   if (flags.proves()) RETURN_IF_ERROR(ProveRun(**trainer, flags.proof, ranks, console));
   for (const std::string& note : (*trainer)->notes()) console.Warning(note);
   if (!config.built_in) ShowTrained(**trainer, console);
-  if (flags.resume) console.Note(absl::StrCat("resumed behind step ", (*trainer)->position()));
+  if (flags.resume) {
+    const int64_t behind = (*trainer)->position();
+    console.Note(behind > 0 ? absl::StrCat("resumed behind step ", behind)
+                            : absl::StrCat(flags.checkpoint_folder, ": no checkpoint yet, the run begins"));
+  }
 
   std::optional<EventFile> events;
   if (!flags.events_folder.empty() && ranks.rank() == 0) {
@@ -357,7 +361,7 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   }
   interrupt.reset();
   ShowLoss(engine.profile_loss(), console);
-  RETURN_IF_ERROR(Finish(**trainer, config, flags, loaded.metadata, ranks, console));
+  RETURN_IF_ERROR(Finish(**trainer, config, flags, loaded, ranks, console));
   if ((*trainer)->ended_by() != "stop") return Answer::kYes;
   if (!InterruptGuard::interrupted())
     return absl::UnavailableError(
@@ -374,7 +378,7 @@ Action DeclareTrain(CommandLine& line) {
       .Required()
       .Type("CONFIG.json");
   line.AddOutputPath("--checkpoint-dir", &flags->checkpoint_folder, "Write checkpoints there").Type("DIR");
-  line.AddSwitch("--resume", &flags->resume, "Go on from the last checkpoint");
+  line.AddSwitch("--resume", &flags->resume, "Go on from the last checkpoint; where there is none yet, begin");
   line.AddOutputPath("--tensorboard", &flags->events_folder, "Write metrics there as TensorBoard reads them")
       .Type("DIR");
   line.AddOutputPath("-o,--output", &flags->output, "Write the trained model there").Type("F.onnx");

@@ -55,6 +55,11 @@ class TrainTest : public ::testing::Test {
     WriteContents(folder_ / "config.json", json.dump());
     return folder_ / "config.json";
   }
+  // Weights of a layer that gives ten classes.
+  static Tensor Weight() {
+    Rng rng(1);
+    return RandomTensor({DType::kFloat32, {64, 10}}, rng, -0.1, 0.1);
+  }
   // The last line of a run that ends well.
   static Json Trained(const std::string& arguments) {
     const Outcome outcome = Rewright("train --threads 1 --json --quiet " + arguments);
@@ -338,12 +343,57 @@ TEST_F(TrainTest, AModelOfAFileIsTrained) {
       Trained(Config(R"({"model": {"mlp": null, "onnx": "first.onnx"}, "epochs": 3})") + " -o " + second);
   EXPECT_LT(after["validation_loss"], before["validation_loss"]);
   EXPECT_GT(after["accuracy"], 0.9);
-  EXPECT_EQ(Rewright("run --iterations 1 " + second).status, 0);
   EXPECT_THAT(Rewright("train " + Config(R"({"model": {"mlp": null, "onnx": "first.onnx", "frozen": ["*"]}})")).err,
               HasSubstr("the model has no weight to train"));
+  TestModel fixed;
+  fixed.Input("x", {32, 64}).Initializer("w", Weight()).Node("MatMul", {"x", "w"}, {"y"}).Output("y");
+  WriteContents(folder_ / "fixed.onnx", fixed.Bytes());
   EXPECT_THAT(
-      Rewright("train " + Config(R"({"model": {"mlp": null, "onnx": "first.onnx"}, "data": {"batch": 16}})")).err,
+      Rewright("train " + Config(R"({"model": {"mlp": null, "onnx": "fixed.onnx"}, "data": {"batch": 16}})")).err,
       HasSubstr("data.batch: found 16, expected the size of axis 0 of input x f32[32,64]"));
+}
+
+// Rows of a batch do not see each other, so each is what it is alone.
+TEST_F(TrainTest, ATrainedModelRunsAtAnyBatch) {
+  const std::string first = folder_ / "first.onnx", second = folder_ / "second.onnx";
+  Trained(Config() + " -o " + first);
+  Trained(Config(R"({"model": {"mlp": null, "onnx": "first.onnx"}, "data": {"batch": 16}, "epochs": 1})") + " -o " +
+          second);
+  for (const std::string& path : {first, second}) {
+    std::vector<std::vector<Tensor>> outputs;
+    for (const int64_t batch : {3, 1}) {
+      const auto model = ImportOnnx(path, {.dims = {{"batch", batch}}});
+      ASSERT_TRUE(model.ok()) << model.status();
+      outputs.push_back(OutputsOf(model->graph, {{"x", Iota({batch, 64})}}));
+    }
+    ASSERT_EQ(outputs[0][0].type().shape, (Shape{3, 10}));
+    for (int64_t i = 0; i < 10; ++i) EXPECT_EQ(outputs[0][0].At(i), outputs[1][0].At(i));
+  }
+}
+
+// A size that the nodes of the file have as a number, too.
+TEST_F(TrainTest, ATrainedModelOfOneBatchIsSaidToBeThat) {
+  TestModel model;
+  model.Input("x", {-1, 64})
+      .Initializer("w", Weight())
+      .Node("MatMul", {"x", "w"}, {"p"})
+      .Ints("shape", {32, 10})
+      .Node("Reshape", {"p", "shape"}, {"y"})
+      .Output("y");
+  WriteContents(folder_ / "model.onnx", model.Bytes());
+  const std::string path = folder_ / "trained.onnx";
+  const std::string config = Config(R"({"model": {"mlp": null, "onnx": "model.onnx", "dims": {"x:0": 32}},
+                                        "optimizer": {"groups": null}})");
+  const Outcome outcome = Rewright("train --threads 1 " + config + " -o " + path);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr(path + ": runs at x:0 = 32 alone: "));
+  EXPECT_EQ(Rewright("run --iterations 1 " + path).status, 0);
+}
+
+TEST_F(TrainTest, ARunIsResumedWhereThereIsNothingYet) {
+  const std::string arguments = "train --threads 1 --resume --checkpoint-dir " + (folder_ / "ck") + " " + Config();
+  EXPECT_THAT(Rewright(arguments).err, HasSubstr("ck: no checkpoint yet, the run begins"));
+  EXPECT_THAT(Rewright(arguments).err, HasSubstr("resumed behind step "));
 }
 
 // The search is not repeated where a run goes on: it takes the program that was found.
