@@ -104,6 +104,19 @@ def ask(program, a, b, seconds, folder):
     return {"answer": "refused", "error": " ".join(done.stderr.split())[-400:]}
 
 
+def reduced(program, a, b, folder):
+    """The operators that `rewright reduce` leaves of both models; "" where it finds no part that differs."""
+    command = [program, "reduce", a, b, "-o", folder, "--threads", "1", "--json", "--quiet"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return ""
+    if done.returncode != 0:
+        return ""
+    found = json.loads(done.stdout)
+    return " and ".join("+".join(found[side]) or "nothing" for side in ("nodes_a", "nodes_b"))
+
+
 def reason_of(error):
     """The kind of a refusal, without names of files, nodes and sizes."""
     found = re.findall(r"\(((?:[\w.]+\.)?[A-Z]\w+)\)", error)
@@ -260,6 +273,7 @@ def judge(flags, name, tool_name, tool, source, folder):
         row["error"] = re.sub(r"/\S*/(\w+\.onnx)", r"\1", answer["error"])
     elif answer["answer"] == "different":
         row["reason"] = answer["difference"]["first"]
+        row["reduced"] = reduced(flags.program, source, result, os.path.join(folder, "reduced"))
     elif answer["answer"] == "open":
         row["reason"] = "time limit" if answer["time_out"] else " ".join(
             f"{one['a']} / {one['b']}" for one in answer["open"][:1])[:160]
@@ -350,8 +364,10 @@ def page(rows, head):
         f"- `proved` pairs are run on random inputs: {held_counts['agrees']} agree within rounding.",
         f"- {held_counts['doubtful']} verdicts are doubtful, and {held_counts['not run']} pairs run in neither program.", ""]
     lines += listed([row for row in rows if row["answer"] == "different"], "Differences",
-                    "The tool, the model, and the first application that computes something else.",
-                    lambda row: f"{row['tool']} on {row['model']}: {found_text(row)} ({row.get('held', '')})")
+                    "The tool, the model, and the first application that computes something else; the nodes that "
+                    "`rewright reduce` leaves of both models.",
+                    lambda row: f"{row['tool']} on {row['model']}: {found_text(row)} ({row.get('held', '')})" +
+                    (f"; reduced to {row['reduced']}" if row.get("reduced") else ""))
     lines += listed([row for row in rows if row["answer"] == "invalid"], "Invalid models",
                     "onnxruntime runs the model, and not what the tool made of it. The reason is that of `equal`.",
                     lambda row: f"{row['tool']} on {row['model']}: {found_text(row)}")
@@ -387,9 +403,11 @@ def main():
     flags = parser.parse_args()
     if flags.sources:
         rows = []
+        known = {}  # a later table's row stands for an earlier one
         for source in flags.sources:
             part, head = read(source)
-            rows += part
+            known |= {(row["model"], row["tool"]): row for row in part}
+        rows = list(known.values())
         if flags.out:
             write_table(flags.out, head, rows)
     else:

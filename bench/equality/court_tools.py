@@ -1,5 +1,6 @@
 """Optimizers of ONNX models that the court judges: each pass of onnxoptimizer, onnxsim, onnxslim, onnxruntime's three
-levels, onnxscript's optimizer and rewriter, ONNX's inliner. A tool is a name and a function from a model and the path
+levels, its fusions for transformers (those of optimum as well) and what its quantizer does to floats beforehand,
+onnxscript's optimizer and rewriter, ONNX's inliner. A tool is a name and a function from a model and the path
 of its file to a model. Tools that are not installed are left out.
 """
 import contextlib
@@ -54,6 +55,28 @@ def onnxruntime_tools():
             "onnxruntime.all": at(level.ORT_ENABLE_ALL)}
 
 
+def transformer_tools():
+    """The fusions that onnxruntime writes in Python, by the kind of model that they are for."""
+    from onnxruntime.transformers import optimizer
+    kinds = ("bert", "gpt2", "bart", "t5", "clip", "vit", "swin")
+    return {f"onnxruntime.transformers.{kind}":
+             (lambda _, path, kind=kind: optimizer.optimize_model(path, model_type=kind, opt_level=0).model)
+             for kind in kinds if kind in optimizer.MODEL_TYPES}
+
+
+def preprocessing_tools():
+    """What onnxruntime's quantizer does before it rounds anything."""
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    def run(_, path):
+        with tempfile.TemporaryDirectory() as folder:
+            result = os.path.join(folder, "result.onnx")
+            quant_pre_process(path, result, skip_symbolic_shape=importlib.util.find_spec("sympy") is None)
+            return onnx.load(result)
+
+    return {"onnxruntime.quant_pre_process": run}
+
+
 def onnxscript_tools():
     import onnxscript.optimizer
     import onnxscript.rewriter
@@ -66,17 +89,20 @@ def onnx_tools():
     return {"onnx.inliner": lambda model, _: onnx.inliner.inline_local_functions(model)}
 
 
-FAMILIES = {"onnxoptimizer": onnxoptimizer_tools, "onnxsim": onnxsim_tools, "onnxslim": onnxslim_tools,
-            "onnxruntime": onnxruntime_tools, "onnxscript": onnxscript_tools, "onnx": onnx_tools}
+# The package, and functions that make its tools.
+FAMILIES = {"onnxoptimizer": [onnxoptimizer_tools], "onnxsim": [onnxsim_tools], "onnxslim": [onnxslim_tools],
+            "onnxruntime": [onnxruntime_tools, transformer_tools, preprocessing_tools],
+            "onnxscript": [onnxscript_tools], "onnx": [onnx_tools]}
 
 
 def all_tools():
     """Tools by name, and the versions of the packages that are there."""
     tools, versions = {}, {}
-    for family, make in FAMILIES.items():
+    for family, makers in FAMILIES.items():
         if importlib.util.find_spec(family) is None:
             continue
         with open(os.devnull, "w") as null, contextlib.redirect_stdout(null), contextlib.redirect_stderr(null):
-            tools |= make()
+            for make in makers:
+                tools |= make()
         versions[family] = importlib.metadata.version(family)
     return tools, versions

@@ -55,6 +55,7 @@ Action DeclareVerify(CommandLine& line);
 Action DeclareCheck(CommandLine& line);
 Action DeclareDerive(CommandLine& line);
 Action DeclareZoo(CommandLine& line);
+Action DeclareRules(CommandLine& line);
 Action DeclareOps(CommandLine& line);
 Action DeclareInspect(CommandLine& line);
 Action DeclareGrad(CommandLine& line);
