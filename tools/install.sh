@@ -6,7 +6,7 @@ packages=(
   g++ cmake ninja-build ccache pkg-config git
   libz3-dev cvc5 libboost-graph-dev libabsl-dev
   libonnx-dev libprotobuf-dev protobuf-compiler
-  libdnnl-dev ocl-icd-opencl-dev llvm-14-dev
+  libdnnl-dev ocl-icd-opencl-dev llvm-14-dev zlib1g-dev
   libsqlite3-dev nlohmann-json3-dev libcli11-dev
   libopenmpi-dev openmpi-bin
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev

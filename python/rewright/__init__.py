@@ -20,13 +20,15 @@ import numpy
 
 from . import _rewright
 from ._rewright import EqualJudgement, Error, OptimizeSummary, RuleJudgement
+from .program import train
 
 # Where the library looks for onnxruntime, which runs nodes that are not known to it: beside this package. An embedded
 # interpreter may have no program.
 if sys.executable:
     os.environ.setdefault("REWRIGHT_PYTHON", sys.executable)
 
-__all__ = ["EqualJudgement", "Error", "Model", "OptimizeSummary", "RuleJudgement", "equal", "load", "optimize", "verify"]
+__all__ = ["EqualJudgement", "Error", "Model", "OptimizeSummary", "RuleJudgement", "equal", "load", "optimize", "train",
+           "verify"]
 
 
 def _bfloat16_of(bits):

@@ -3,13 +3,16 @@ that it declares (python/pyproject.toml), in which clean_environment.py runs; th
 this test, in one process with torch, onnx and onnxruntime, as far as these are there.
 
     python tests/python/wheel_test.py SOURCES BUILD
+    python tests/python/wheel_test.py SOURCES WHEEL
 
 What the wheel holds is installed from the build folder, by the components that the wheel takes. With REWRIGHT_FULL in
-the environment pip builds the wheel itself, which compiles everything once more. Ends with 77 (skipped) where the
+the environment pip builds the wheel itself, which compiles everything once more. A WHEEL is installed as it is; its
+program runs and trains, and the package is imported with the others in every order. Ends with 77 (skipped) where the
 dependencies cannot be installed.
 """
 
 import importlib.util
+import itertools
 import os
 import pathlib
 import shutil
@@ -49,6 +52,9 @@ def install(sources, build, project, site, python):
     except subprocess.CalledProcessError:
         print("skipped: pip cannot install", *dependencies)
         sys.exit(77)
+    if build.is_file():
+        pip("--python", python, "install", "--no-deps", str(build))
+        return
     if os.environ.get("REWRIGHT_FULL"):
         with tempfile.TemporaryDirectory() as folder:
             pip("wheel", "--no-deps", "--wheel-dir", folder, str(sources / "python"))
@@ -61,8 +67,30 @@ def install(sources, build, project, site, python):
     shutil.copytree(sources / "python" / "rewright", package, dirs_exist_ok=True)
 
 
+def try_program(sources, programs, folder, environment):
+    """The command of the wheel, and training from Python by it."""
+    model = str(folder / "small.onnx")
+    for command in (["--version"], ["optimize", model, "-o", str(folder / "fast.onnx"), "--cost", "analytic:zen3"],
+                    ["equal", model, str(folder / "fast.onnx")]):
+        subprocess.run([programs / "rewright", *command], env=environment, check=True, capture_output=True)
+    train = f"""
+import rewright
+steps = []
+last = rewright.train({str(sources / "tools/examples/digits/digits.json")!r}, on_step=steps.append, output="digits.onnx")
+assert last["steps"] == len(steps) == 1320 and last["accuracy"] > 0.97, last
+assert rewright.load("digits.onnx").outputs
+try:
+    rewright.train({{"epochs": 1}})
+except rewright.Error as error:
+    assert "model" in str(error), error
+else:
+    raise AssertionError("a configuration without a model is trained")
+"""
+    subprocess.run([programs / "python", "-I", "-c", train], env=environment, check=True, cwd=folder)
+
+
 def main():
-    sources, build = map(pathlib.Path, sys.argv[1:])
+    sources, build = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
     project = tomllib.loads((sources / "python" / "pyproject.toml").read_text())
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
@@ -75,12 +103,17 @@ def main():
         check = str(sources / "tests" / "python" / "clean_environment.py")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "REWRIGHT_"))}
         subprocess.run([str(python), "-I", check, scratch], env=clean, check=True)
+        if build.is_file():
+            try_program(sources, environment / "bin", folder, clean)
         # The package alone, beside what is installed here.
         beside = folder / "beside"
         beside.mkdir()
-        (beside / "rewright").symlink_to(site / "rewright")
+        for name in site.glob("rewright*"):
+            (beside / name.name).symlink_to(name)
         modules = [name for name in ("torch", "onnx", "onnxruntime") if importlib.util.find_spec(name) is not None]
-        subprocess.run([sys.executable, check, scratch, *modules], env={**clean, "PYTHONPATH": str(beside)}, check=True)
+        orders = itertools.permutations([*modules, "rewright"]) if build.is_file() else [modules, ["rewright", *modules]]
+        for order in orders:
+            subprocess.run([sys.executable, check, scratch, *order], env={**clean, "PYTHONPATH": str(beside)}, check=True)
 
 
 if __name__ == "__main__":
