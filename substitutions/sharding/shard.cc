@@ -49,6 +49,7 @@ class Sharder {
     for (Output& output : outputs) output.value = At(output.value);
     result_.graph = Graph(graph_.arena(), graph_.inputs(), std::move(outputs));
     result_.whole.assign(whole_.begin(), whole_.end());
+    result_.laws = static_cast<int>(used_.size());
     return std::move(result_);
   }
 
@@ -117,9 +118,13 @@ class Sharder {
   }
   absl::StatusOr<std::optional<Value>> MadeByLaws(Value value, int64_t axis) {
     const Node& node = arena_.node(value.node);
-    ASSIGN_OR_RETURN(const std::vector<Law> laws, laws_(*node.op, arena_.types(node.operands), node.attrs));
-    for (const Law& law : laws) {
-      if (exact_only_ && !law.exact && !law.same_numbers) continue;
+    ASSIGN_OR_RETURN(const std::vector<ConjecturedLaw> conjectures,
+                     laws_(*node.op, arena_.types(node.operands), node.attrs));
+    for (const ConjecturedLaw& conjecture : conjectures) {
+      if (conjecture.effect != Effect::kMade && conjecture.effect != Effect::kCut) continue;
+      ASSIGN_OR_RETURN(const Law* const found, Usable(conjecture));
+      if (found == nullptr) continue;
+      const Law& law = *found;
       const size_t steps = result_.steps.size();
       const auto counts = std::pair(result_.exact, result_.cut);
       std::optional<Value> made;
@@ -129,7 +134,7 @@ class Sharder {
         if (made) {
           ASSIGN_OR_RETURN(made, arena_.Apply("combine", {*made}, {{"axis", axis}}));
         }
-      } else if (law.effect == Effect::kCut) {
+      } else {
         ASSIGN_OR_RETURN(made, MadeOf(law, value));
       }
       if (made && AxisOf(*made) == axis) return made;
@@ -137,6 +142,13 @@ class Sharder {
       std::tie(result_.exact, result_.cut) = counts;
     }
     return std::nullopt;
+  }
+
+  // The law, if it holds and keeps as many bits as are asked for.
+  absl::StatusOr<const Law*> Usable(const ConjecturedLaw& conjecture) const {
+    ASSIGN_OR_RETURN(const Law* const law, conjecture.proved());
+    const bool keeps = law != nullptr && (!exact_only_ || law->exact || law->same_numbers);
+    return keeps ? law : nullptr;
   }
 
   // Makes the value by a law about blocks of the operands, all of which can be made. None if one cannot.
@@ -163,7 +175,7 @@ class Sharder {
   double Bytes(Value value) const { return static_cast<double>(arena_.type(value).num_bytes()); }
 
   // Bytes that are moved between devices if the law is used. None if it cannot be used.
-  std::optional<double> CostOf(const Law& law, const std::vector<Value>& operands, NodeId id) const {
+  std::optional<double> CostOf(const ConjecturedLaw& law, const std::vector<Value>& operands, NodeId id) const {
     double bytes = 0;
     bool some = false;
     for (size_t k = 0; k < operands.size(); ++k) {
@@ -189,16 +201,17 @@ class Sharder {
       if (AxisOf(operands.back()) >= 0) joined += Bytes(operands.back());
     }
     if (joined > 0) {
-      ASSIGN_OR_RETURN(const std::vector<Law> laws, laws_(*node.op, arena_.types(operands), node.attrs));
-      std::vector<std::pair<double, const Law*>> choices;
-      for (const Law& law : laws) {
-        if (exact_only_ && !law.exact && !law.same_numbers) continue;
+      ASSIGN_OR_RETURN(const std::vector<ConjecturedLaw> laws, laws_(*node.op, arena_.types(operands), node.attrs));
+      std::vector<std::pair<double, const ConjecturedLaw*>> choices;
+      for (const ConjecturedLaw& law : laws) {
         if (const std::optional<double> cost = CostOf(law, operands, id)) choices.emplace_back(*cost, &law);
       }
       std::stable_sort(choices.begin(), choices.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
       // A joined operand is computed on every device, which costs at least the time of reading it.
-      for (const auto& [cost, law] : choices) {
+      for (const auto& [cost, conjecture] : choices) {
         if (cost > 2 * joined) break;
+        ASSIGN_OR_RETURN(const Law* const law, Usable(*conjecture));
+        if (law == nullptr) continue;
         ASSIGN_OR_RETURN(const bool done, Use(*law, id, operands));
         if (done) return absl::OkStatus();
       }
@@ -248,6 +261,7 @@ class Sharder {
       if (!made.ok()) return made.status();
       result_.steps.push_back({law.matcher->rule().name(), replaced, match.Describe()});
       result_.exact &= law.exact;
+      used_.insert(law.matcher.get());
       ++result_.cut;
       return *std::move(made);
     }
@@ -264,6 +278,7 @@ class Sharder {
   absl::flat_hash_map<NodeId, bool> may_be_made_;
   std::set<std::pair<Value, int64_t>> not_made_;  // by axis, without laws: the operands of many values are looked at
   std::set<std::string> whole_;
+  std::set<const Matcher*> used_;
   Sharded result_;
 };
 

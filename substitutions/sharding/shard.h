@@ -28,9 +28,17 @@ struct Law {
   std::shared_ptr<const Matcher> matcher;
 };
 
-// The laws for applications of that operator to such types, with canonical attributes.
-using LawSource = std::function<absl::StatusOr<std::vector<Law>>(const OpDef& op, const std::vector<TensorType>& inputs,
-                                                                 const Attrs& attrs)>;
+// A law that has to be proved before it is used.
+struct ConjecturedLaw {
+  Effect effect = Effect::kCut;
+  std::vector<int> operands;
+  // Proves it when it is first asked for. Null: it does not hold, or a simpler one of its factor does.
+  std::function<absl::StatusOr<const Law*>()> proved;
+};
+
+// The conjectures about applications of that operator to such types, with canonical attributes.
+using LawSource = std::function<absl::StatusOr<std::vector<ConjecturedLaw>>(
+    const OpDef& op, const std::vector<TensorType>& inputs, const Attrs& attrs)>;
 
 struct Placement {
   std::string tensor;  // of an input or state: its name; `*` stands for any characters
@@ -52,11 +60,13 @@ struct Sharded {
   std::vector<Step> steps;
   bool exact = true;               // all laws used are
   int cut = 0;                     // applications that run on blocks
+  int laws = 0;                    // different ones that are used
   std::vector<std::string> whole;  // operators that run on all of what was cut, for want of a law, sorted
 };
 
 // An operand that is cut otherwise than a law wants it is joined and cut again. The law that moves the fewest bytes
-// between devices is taken, and no law if joining everything moves fewer. Errors: a placement that no leaf has, or an
+// between devices is taken, and no law if joining everything moves fewer; laws are proved in this order, until one
+// holds. Errors: a placement that no leaf has, or an
 // axis that its tensor has not or that is no multiple of `degree`.
 // `exact_only`: laws that add in another order are not used; those that take a maximum in another order are.
 absl::StatusOr<Sharded> Shard(const Graph& graph, const std::vector<Placement>& placements, int64_t degree,

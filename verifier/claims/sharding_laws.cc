@@ -1,6 +1,7 @@
 #include "verifier/claims/sharding_laws.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -130,29 +131,40 @@ std::vector<std::string> ProvedLaws::Texts() const {
   return texts;
 }
 
-absl::StatusOr<std::vector<sharding::Law>> ProvedLaws::operator()(const OpDef& op,
-                                                                  const std::vector<TensorType>& inputs,
-                                                                  const Attrs& attrs) {
+absl::StatusOr<const sharding::Law*> ProvedLaws::LawOf(const OpDef& op, JudgedFactor& factor, size_t conjecture) {
+  if (!factor.laws.empty()) return factor.laws[conjecture];
+  std::vector<const sharding::Law*> laws(factor.conjectures.size(), nullptr);
+  bool some = false;
+  for (size_t k = 0; k < laws.size(); ++k) {
+    const bool special = factor.conjectures[k].special;
+    if (special && some) continue;
+    ASSIGN_OR_RETURN(laws[k], Proved(op, factor.conjectures[k]));
+    if (laws[k] == nullptr) continue;
+    some = true;
+    if (!special) break;
+  }
+  factor.laws = std::move(laws);
+  return factor.laws[conjecture];
+}
+
+absl::StatusOr<std::vector<sharding::ConjecturedLaw>> ProvedLaws::operator()(const OpDef& op,
+                                                                             const std::vector<TensorType>& inputs,
+                                                                             const Attrs& attrs) {
   std::string application = op.name;
   for (const TensorType& input : inputs) absl::StrAppend(&application, " ", input.ToString());
   for (const auto& [name, attr] : attrs) absl::StrAppend(&application, " ", name, "=", AttrString(attr));
   const auto known = of_applications_.find(application);
   if (known != of_applications_.end()) return known->second;
-  std::vector<sharding::Law> laws;
-  ASSIGN_OR_RETURN(const std::vector<Factor> factors, sharding::FactorsOf(op, inputs, attrs));
-  for (const Factor& factor : factors) {
-    bool some = false;
-    for (const Conjecture& conjecture : factor.conjectures) {
-      if (conjecture.special && some) continue;
-      ASSIGN_OR_RETURN(const sharding::Law* law, Proved(op, conjecture));
-      if (law == nullptr) continue;
-      laws.push_back(*law);
-      some = true;
-      if (!conjecture.special) break;
+  std::vector<sharding::ConjecturedLaw> laws;
+  ASSIGN_OR_RETURN(std::vector<Factor> factors, sharding::FactorsOf(op, inputs, attrs));
+  for (Factor& factor : factors) {
+    const auto judged = std::make_shared<JudgedFactor>(JudgedFactor{std::move(factor.conjectures), {}});
+    for (size_t k = 0; k < judged->conjectures.size(); ++k) {
+      const Conjecture& conjecture = judged->conjectures[k];
+      laws.push_back({conjecture.effect, conjecture.operands, [this, &op, judged, k] { return LawOf(op, *judged, k); }});
     }
   }
-  of_applications_[application] = laws;
-  return laws;
+  return of_applications_[application] = std::move(laws);
 }
 
 }  // namespace rewright

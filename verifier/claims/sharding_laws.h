@@ -31,13 +31,14 @@ struct FactorLaws {
   std::vector<ShardingLaw> failed;
 };
 
-// Laws for sharding::Shard: proves the conjectures about each application that it is asked for, each once. Applications
-// are analysed once.
+// Laws for sharding::Shard, each proved once, when it is first asked for. Applications are analysed once. It outlives
+// the conjectures that it gives.
 class ProvedLaws {
  public:
   explicit ProvedLaws(double work_limit_s) : time_limit_s_(work_limit_s) {}
-  absl::StatusOr<std::vector<sharding::Law>> operator()(const OpDef& op, const std::vector<TensorType>& inputs,
-                                                        const Attrs& attrs);
+  absl::StatusOr<std::vector<sharding::ConjecturedLaw>> operator()(const OpDef& op,
+                                                                   const std::vector<TensorType>& inputs,
+                                                                   const Attrs& attrs);
 
   int num_proved() const { return num_proved_; }
   // The laws that are proved, each on one line, sorted.
@@ -47,10 +48,18 @@ class ProvedLaws {
   // Null: it is not proved, or no matcher can find its left side.
   absl::StatusOr<const sharding::Law*> Proved(const OpDef& op, const sharding::Conjecture& conjecture);
 
+  // The conjectures about a factor, and once they were judged their laws; null: it is none.
+  struct JudgedFactor {
+    std::vector<sharding::Conjecture> conjectures;
+    std::vector<const sharding::Law*> laws;
+  };
+  // The law of a conjecture, as Factor::conjectures says.
+  absl::StatusOr<const sharding::Law*> LawOf(const OpDef& op, JudgedFactor& factor, size_t conjecture);
+
   const double time_limit_s_;
   int num_proved_ = 0;
-  std::map<std::string, std::optional<sharding::Law>> laws_;           // by conjecture
-  std::map<std::string, std::vector<sharding::Law>> of_applications_;  // by operator, types and attributes
+  std::map<std::string, std::optional<sharding::Law>> laws_;                      // by conjecture
+  std::map<std::string, std::vector<sharding::ConjecturedLaw>> of_applications_;  // by operator, types and attributes
 };
 
 // Laws of up to `structures` applications that differ in what is structural (ranks, axes, flags; not element types).

@@ -152,7 +152,7 @@ absl::StatusOr<sharding::Sharded> Cut(const ShardFlags& flags, const Graph& grap
   for (NodeId id : graph.nodes()) applications += graph.node(id).op != nullptr;
   console.Result(absl::StrFormat(
       "%d of %d applications on blocks, by %d laws proved for every size and number of devices%s", sharded.cut,
-      applications, laws.num_proved(), sharded.exact ? "; exact" : "; sums in another order"));
+      applications, sharded.laws, sharded.exact ? "; exact" : "; sums in another order"));
   if (!sharded.whole.empty()) {
     console.Result(absl::StrCat("joined for want of a law: ", absl::StrJoin(sharded.whole, ", ")));
   }

@@ -246,12 +246,11 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
 absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, int degree, Communicator& ranks,
                               bool exact_only, Console& console) {
   return CutOnRanks(graph, ranks, [&]() -> absl::StatusOr<Graph> {
-    ProvedLaws laws(kLayoutProofSeconds);
     ASSIGN_OR_RETURN(const sharding::Sharded sharded,
-                     sharding::Shard(graph, PlacementsOf(axes), degree, std::ref(laws), exact_only));
+                     sharding::Shard(graph, PlacementsOf(axes), degree, std::ref(LawsOfLayouts()), exact_only));
     console.Note(absl::StrFormat(
         "%d of %d applications of a step are on blocks, by %d proved laws%s%s", sharded.cut, graph.num_applications(),
-        laws.num_proved(),
+        sharded.laws,
         sharded.whole.empty() ? "" : "; joined for want of a law: ", absl::StrJoin(sharded.whole, ", ")));
     return sharded.graph;
   });

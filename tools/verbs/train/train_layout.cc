@@ -15,7 +15,6 @@
 #include "tools/verbs/layout/cluster_cost.h"
 #include "tools/verbs/train/ranks.h"
 #include "tools/verbs/train/trained_model.h"
-#include "verifier/claims/sharding_laws.h"
 
 namespace rewright {
 namespace {
@@ -59,11 +58,15 @@ void AddLayoutFlags(CommandLine& line, LayoutFlags* flags) {
       .Type("F.layout");
 }
 
+ProvedLaws& LawsOfLayouts() {
+  static auto* const laws = new ProvedLaws(kLayoutProofSeconds);
+  return *laws;
+}
+
 std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, int degree)> CutsByLaws() {
-  return [laws = std::make_shared<ProvedLaws>(kLayoutProofSeconds)](const Graph& graph, const StateAxes& axes,
-                                                                    int degree) -> absl::StatusOr<Graph> {
+  return [](const Graph& graph, const StateAxes& axes, int degree) -> absl::StatusOr<Graph> {
     ASSIGN_OR_RETURN(const sharding::Sharded sharded,
-                     sharding::Shard(graph, PlacementsOf(axes), degree, std::ref(*laws)));
+                     sharding::Shard(graph, PlacementsOf(axes), degree, std::ref(LawsOfLayouts())));
     return sharded.graph;
   };
 }

@@ -14,6 +14,7 @@
 #include "tools/program/flags.h"
 #include "tools/program/verb.h"
 #include "tools/verbs/layout/layout_choice.h"
+#include "verifier/claims/sharding_laws.h"
 
 namespace rewright {
 
@@ -28,7 +29,9 @@ void AddLayoutFlags(CommandLine& line, LayoutFlags* flags);
 // Seconds of work for the proof of one law.
 constexpr double kLayoutProofSeconds = 5;
 
-// Cuts graphs by laws that are proved on the way, each once.
+// The laws by which this process cuts graphs. For one thread at a time.
+ProvedLaws& LawsOfLayouts();
+// Cuts graphs by these.
 std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, int degree)> CutsByLaws();
 
 // Shows the choice, and with `explain` why; gives the same as JSON.
