@@ -369,6 +369,95 @@ Values DynamicQuantizeMatMul(OnnxNode& node) {
   return Dequantized(node, sums, a[1], b_scale, 4);
 }
 
+// ---------------------------------------------------------------- weights of few bits
+
+// Returns the fields of `bits` bits that bytes hold along the last axis, as bytes; the lowest bits are the first field.
+Value Fields(OnnxNode& node, Value packed, int64_t bits) {
+  if (bits == 8) return packed;
+  Shape shape = node.shape(packed);
+  const int64_t count = 8 / bits;
+  shape.push_back(1);
+  Tensor above(TensorType{DType::kUInt8, {count}});
+  for (int64_t i = 0; i < count; ++i) above.as<uint8_t>()[i] = static_cast<uint8_t>(8 - bits * (i + 1));
+  const Value lifted = node("shift_left", {node.Reshape(packed, shape), node.Constant(above)});
+  const Value fields = node("shift_right", {lifted, node.Number(DType::kUInt8, static_cast<double>(8 - bits))});
+  shape.pop_back();
+  shape.back() *= count;
+  return node.Reshape(fields, shape);
+}
+
+// Returns an input of the elements of a shape, which may be given without some of its axes, in that shape.
+absl::StatusOr<Value> InputOfShape(OnnxNode& node, int at, const std::string& name, const Shape& shape) {
+  if (node.input_type(at).num_elements() != NumElements(shape)) {
+    return InvalidArgument(name, " is ", node.input_type(at).ToString(), "; expected shape ", ShapeString(shape));
+  }
+  return node.Reshape(node.input(at), shape);
+}
+
+struct Groups {
+  int64_t bits = 4, block = 0, depth = 0, columns = 0;
+  int64_t count() const { return (depth + block - 1) / block; }  // along the depth
+};
+
+absl::StatusOr<Groups> GroupsOf(OnnxNode& node) {
+  const Groups groups{node.Int("bits", 4), node.Int("block_size"), node.Int("K"), node.Int("N")};
+  RETURN_IF_ERROR(node.status());
+  if (groups.bits != 2 && groups.bits != 4 && groups.bits != 8) return Unimplemented("bits = ", groups.bits);
+  if (groups.block < 16 || (groups.block & (groups.block - 1)) != 0) {
+    return InvalidArgument("block_size = ", groups.block, "; expected a power of two of at least 16");
+  }
+  if (groups.depth < 1 || groups.columns < 1) {
+    return InvalidArgument("K = ", groups.depth, ", N = ", groups.columns, "; expected positive numbers");
+  }
+  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("K, N and block_size", {groups.depth, groups.columns, groups.block}));
+  return groups;
+}
+
+// Returns fields - zero points, of f32, [columns, groups, block]. Points are packed like the weights, reals, or 2^(bits
+// - 1).
+absl::StatusOr<Value> CentredFields(OnnxNode& node, Value fields, const Groups& groups) {
+  const auto centred = [&](DType type, Value points) {
+    return node.CastTo(node("sub", {node.CastTo(fields, type), node.CastTo(points, type)}), DType::kFloat32);
+  };
+  if (!node.has_input(3)) {
+    return centred(DType::kInt32, node.Number(DType::kInt32, static_cast<double>(int64_t{1} << (groups.bits - 1))));
+  }
+  const Shape each = {groups.columns, groups.count(), 1};
+  if (node.input_type(3).dtype != DType::kUInt8) {
+    ASSIGN_OR_RETURN(const Value points, InputOfShape(node, 3, "zero_points", each));
+    return centred(DType::kFloat32, points);
+  }
+  const int64_t bytes = (groups.count() * groups.bits + 7) / 8;
+  ASSIGN_OR_RETURN(const Value packed, InputOfShape(node, 3, "zero_points", {groups.columns, bytes}));
+  const Value points = node.SliceAxis(Fields(node, packed, groups.bits), 1, 0, groups.count());
+  return centred(DType::kInt32, node.Reshape(points, each));
+}
+
+// Multiplies by weights [N, K] that are (field - zero point) * scale, in groups along K; computed in f32. Inputs: x,
+// packed fields, scales, zero points, an order of groups, a bias. The attribute accuracy_level allows roundings that
+// nothing here makes.
+Values MatMulNBits(OnnxNode& node) {
+  node.Ignore({"accuracy_level"});
+  if (node.Int("weight_prepacked", 0) != 0) return Unimplemented("weight_prepacked, a layout of one program");
+  if (node.has_input(4)) return Unimplemented("input 4, g_idx");
+  ASSIGN_OR_RETURN(const Groups groups, GroupsOf(node));
+  const DType type = node.input_type(0).dtype;
+  if (node.input_type(1).dtype != DType::kUInt8) return InvalidArgument("B is ", node.input_type(1).ToString());
+  const Shape blobs = {groups.columns, groups.count(), groups.block * groups.bits / 8};
+  ASSIGN_OR_RETURN(const Value packed, InputOfShape(node, 1, "B", blobs));
+  ASSIGN_OR_RETURN(const Value scales, InputOfShape(node, 2, "scales", {groups.columns, groups.count(), 1}));
+  ASSIGN_OR_RETURN(const Value centred, CentredFields(node, Fields(node, packed, groups.bits), groups));
+  const Value reals = node("mul", {centred, node.CastTo(scales, DType::kFloat32)});
+  const Value rows = node.Reshape(reals, {groups.columns, groups.count() * groups.block});
+  const Value weights = node.Transpose(node.SliceAxis(rows, 1, 0, groups.depth), {1, 0});
+  Value y = Product(node, node.CastTo(node.input(0), DType::kFloat32), weights);
+  if (node.has_input(5)) {
+    ASSIGN_OR_RETURN(const Value bias, InputOfShape(node, 5, "bias", {groups.columns}));
+    y = node("add", {y, node.CastTo(bias, DType::kFloat32)});
+  }
+  return OneOutput(node.CastTo(y, type));
+}
+
 }  // namespace
 
 OnnxOperatorList QuantizedOperators() {
@@ -393,6 +482,7 @@ OnnxOperatorList QuantizedOperators() {
       {"com.microsoft.QGemm", {1, 1, 1, 9, QGemm}},
       {"com.microsoft.MatMulIntegerToFloat", {1, 1, 4, 7, MatMulIntegerToFloat}},
       {"com.microsoft.DynamicQuantizeMatMul", {1, 1, 3, 5, DynamicQuantizeMatMul}},
+      {"com.microsoft.MatMulNBits", {1, 1, 3, 6, MatMulNBits}},
   };
 }
 

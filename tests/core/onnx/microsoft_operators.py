@@ -4,6 +4,7 @@ but for those that it computes by tables of its own.
 
 Usage: microsoft_operators.py ONNX_PROGRAM [PATTERN]
 """
+import itertools
 import pathlib
 import re
 import sys
@@ -186,6 +187,29 @@ def floats():
                    dict(x=real(2, 3, 5, 8), at=np.array([4], np.int64)) | caches, dict(interleaved=interleaved))
 
 
+def narrow():
+    """MatMulNBits at all bits and groups, zero points left away, packed and (where onnxruntime has them) real, depths that fill no group."""
+    random = np.random.default_rng(11)
+    for number, (bits, block, points, dtype, depth) in enumerate(itertools.product(
+            (2, 4, 8), (16, 32, 64, 128, 256), (None, np.uint8, np.float32), (np.float32, np.float16), (96, 83))):
+        if number % 7 and block != 32 or bits != 4 and points == np.float32:
+            continue
+        columns, groups = 12, -(-depth // block)
+        zero = None
+        if points == np.uint8:
+            zero = random.integers(0, 256, (columns, -(-groups * bits // 8))).astype(np.uint8)
+        elif points is not None:
+            zero = random.integers(0, 2**bits, (columns, groups)).astype(dtype)
+        inputs = dict(x=random.standard_normal((2, 3, depth)).astype(dtype),
+                      w=random.integers(0, 256, (columns, groups, block * bits // 8)).astype(np.uint8),
+                      s=random.uniform(0.01, 0.1, (columns, groups)).astype(dtype), z=zero, order=None,
+                      bias=random.standard_normal(columns).astype(dtype) if number % 2 else None)
+        label = f"{bits}_{block}_{depth}_{np.dtype(dtype).name}_{points.__name__ if points else 'none'}"
+        yield Case(f"MatMulNBits_{label}", "MatMulNBits", inputs,
+                   dict(K=depth, N=columns, bits=bits, block_size=block) | ({} if number % 3 else dict(accuracy_level=1)),
+                   close=(2e-5, 2e-5) if dtype == np.float32 else (4e-3, 4e-3), weights=("w", "s", "z", "bias"))
+
+
 def wrong_of(program, case, folder):
     model = folder / "model.onnx"
     onnx.save(case.model(), model)
@@ -229,7 +253,7 @@ def wrong_fusion(op, model, folder):
 def main():
     program = Program(sys.argv[1])
     pattern = re.compile(sys.argv[2] if len(sys.argv) > 2 else "")
-    cases = [c for dtype in (np.uint8, np.int8) for seed in range(2) for c in quantized(dtype, seed)] + list(floats())
+    cases = [c for dtype in (np.uint8, np.int8) for seed in range(2) for c in quantized(dtype, seed)] + [*floats(), *narrow()]
     cases = [c for c in cases if pattern.search(c.name)]
     failures = 0
     for case in cases:
