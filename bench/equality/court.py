@@ -334,6 +334,7 @@ def plain(text):
 
 
 SOURCES = {"zoo": "of the zoo", "export": "exports of PyTorch", "onnx": "inside the onnx package",
+           "onnxruntime": "inside the onnxruntime package",
            "case": "small cases beside those that passes are about", "reported": "graphs after public bug reports"}
 
 

@@ -1,5 +1,5 @@
-"""Models for the court, made at small sizes: the zoo of the program, exports of PyTorch, the models that come inside the
-onnx package, small cases beside those that passes are about, and graphs after public bug reports. A model is a name and
+"""Models for the court, made at small sizes: the zoo of the program, exports of PyTorch, those inside the packages of onnx
+and onnxruntime, small cases beside those that passes are about, and graphs after public bug reports. A model is a name and
 a function that writes it to a path.
 """
 import glob
@@ -8,6 +8,7 @@ import subprocess
 
 import onnx
 import onnx.version_converter
+import onnxruntime
 
 from equality.court_cases import CASES, case_model
 
@@ -53,8 +54,10 @@ def packaged():
 
     found = {f"onnx/{os.path.basename(source)[:-5]}": make(source)
              for source in sorted(glob.glob(os.path.join(folder, "light", "*.onnx")))}
-    for source in sorted(glob.glob(os.path.join(folder, "pytorch-converted", "*", "model.onnx")))[::2]:
+    for source in sorted(glob.glob(os.path.join(folder, "*", "*", "model.onnx"))):
         found[f"onnx/{os.path.basename(os.path.dirname(source))}"] = make(source)
+    for source in sorted(glob.glob(os.path.join(os.path.dirname(onnxruntime.__file__), "datasets", "*.onnx"))):
+        found[f"onnxruntime/{os.path.basename(source)[:-5]}"] = make(source)
     return found
 
 

@@ -131,11 +131,10 @@ class LeftSide:
             if isinstance(number, str):
                 number = self.names.setdefault(number, 0.25)
             return self.weight(np.full(self.shape(leaf) if "shape" in leaf else [], number, np.float32))
-        sizes = self.shape(leaf)
+        sizes = self.shapes[leaf["name"]] = self.shape(leaf)
         if leaf["name"] in self.known or self.random.random() < 0.2:
             return self.weight(self.numpy.uniform(0.2, 0.9, sizes).astype(np.float32))
         self.inputs.append(helper.make_tensor_value_info(leaf["name"], TensorProto.FLOAT, sizes))
-        self.shapes[leaf["name"]] = sizes
         return leaf["name"]
 
     def shape(self, leaf):

@@ -1,6 +1,7 @@
 #include "verifier/equal/joint_models.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <utility>
@@ -46,6 +47,7 @@ class Joiner {
  public:
   // The graph in the shared arena; `names` gets the names of its values.
   absl::StatusOr<Graph> Add(const Graph& graph, absl::flat_hash_map<Value, std::string>* names) {
+    of_a_ = by_elements_;
     ValueMap copies;
     std::vector<Value> inputs;
     for (Value input : graph.inputs()) {
@@ -88,6 +90,12 @@ class Joiner {
     for (Value other : by_elements_[hash]) {
       if (arena_->Elements(other.node)->BitEqual(*elements)) return other;
     }
+    // A weight of A in another shape: some programs add axes of size one when they move a transpose.
+    for (Value other : of_a_[hash]) {
+      if (HasElements(*arena_->Elements(other.node), *elements)) {
+        return arena_->Apply("reshape", {other}, {{"shape", elements->shape()}});
+      }
+    }
     std::string name = graph.node(id).name;
     if (name.empty()) name = "constant";
     while (!taken_.emplace(name, 0).second) absl::StrAppend(&name, "'");
@@ -96,8 +104,20 @@ class Joiner {
     return state;
   }
 
+  // The same elements in the same order, not all of them one number: such tensors are anything's.
+  static bool HasElements(const Tensor& a, const Tensor& b) {
+    if (a.num_elements() == 0) return false;
+    const auto bytes = static_cast<size_t>(a.num_bytes());
+    const size_t one = bytes / static_cast<size_t>(a.num_elements());
+    const auto* data = static_cast<const char*>(a.data());
+    return a.dtype() == b.dtype() && a.num_bytes() == b.num_bytes() && std::memcmp(data, b.data(), bytes) == 0 &&
+           std::memcmp(data, data + one, bytes - one) != 0;
+  }
+
   std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
-  absl::flat_hash_map<uint64_t, std::vector<Value>> by_elements_;
+  using ByElements = absl::flat_hash_map<uint64_t, std::vector<Value>>;
+  ByElements by_elements_;
+  ByElements of_a_;  // those of the model that was added before
   std::map<std::string, int> taken_;
 };
 

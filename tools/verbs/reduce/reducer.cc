@@ -157,8 +157,10 @@ class Reducer {
     std::vector<Target> targets;
     for (size_t i = 0; i < pairs.size(); ++i) {
       const auto [a, b] = pairs[i];
-      if (!seen.insert(pairs[i]).second || !a_.elements.contains(a) || !b_.elements.contains(b) ||
-          a_.types.at(a) != b_.types.at(b) || Same(a_.elements.at(a), b_.elements.at(b))) {
+      // An input is no part of a model that computes something.
+      if (!seen.insert(pairs[i]).second || !a_.producer.contains(a) || !b_.producer.contains(b) ||
+          !a_.elements.contains(a) || !b_.elements.contains(b) || a_.types.at(a) != b_.types.at(b) ||
+          Same(a_.elements.at(a), b_.elements.at(b))) {
         continue;
       }
       targets.push_back(TargetOf(a, b));

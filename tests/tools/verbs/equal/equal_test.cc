@@ -12,6 +12,8 @@
 
 #include "core/ir/text.h"
 #include "core/onnx/onnx.h"
+#include "core/tensor/tensor.h"
+#include "tests/core/onnx/model_util.h"
 #include "tests/tools/program/program_util.h"
 
 namespace rewright {
@@ -86,6 +88,27 @@ TEST_F(EqualProgram, CertificatesOfRegionsHold) {
       Rewright("check " + Path("proof") + " --rules " + Path("proof/regions.rules") + kQuickEqual + "--solver z3");
   EXPECT_EQ(check.status, 0) << check.out << check.err;
   EXPECT_GE(check.Json()["certificates"], 1);
+}
+
+// A transpose moves over a product with a table, whose axes of size one it then needs, as onnxruntime moves it over
+// rotary embeddings.
+TEST_F(EqualProgram, AWeightThatGotAxesOfSizeOneIsTheSameWeight) {
+  const auto table = [](const Shape& shape) {
+    return Tensor::FromVector<double>(DType::kFloat32, shape, {.5, -.3, .2, .7, -.4, .6, .1, -.2, .3, .2, .8, -.5});
+  };
+  TestModel a, b;
+  a.Input("x", {1, 3, 2, 4}).Initializer("w", table({3, 4}));
+  a.Node("Transpose", {"x"}, {"heads"}, {{"perm", Shape{0, 2, 1, 3}}}).Node("Mul", {"heads", "w"}, {"turned"});
+  a.Node("Transpose", {"turned"}, {"y"}, {{"perm", Shape{0, 1, 3, 2}}}).Output("y");
+  b.Input("x", {1, 3, 2, 4}).Initializer("v", table({1, 3, 1, 4}));
+  b.Node("Mul", {"x", "v"}, {"turned"}).Node("Transpose", {"turned"}, {"y"}, {{"perm", Shape{0, 2, 3, 1}}});
+  b.Output("y");
+  WriteContents(Path("a.onnx"), a.Bytes());
+  WriteContents(Path("b.onnx"), b.Bytes());
+  for (const std::string& pair : {Path("a.onnx") + " " + Path("b.onnx"), Path("b.onnx") + " " + Path("a.onnx")}) {
+    const Outcome outcome = Rewright("equal " + pair + kQuickEqual);
+    EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  }
 }
 
 TEST_F(EqualProgram, DifferentModelsComeWithInputs) {

@@ -71,6 +71,17 @@ TEST_F(ReduceProgram, TheNodeThatDiffersIsLeft) {
   EXPECT_TRUE(std::filesystem::exists(Path("reduced/inputs/tanh5.npy")));
 }
 
+TEST_F(ReduceProgram, ANodeThatBLeavesOutBehindAnInputIsFound) {
+  TestModel a, b;
+  a.Input("x", {2, 3}).Node("Exp", {"x"}, {"e"}).Node("Tanh", {"e"}, {"t"}).Node("Neg", {"t"}, {"y"}).Output("y");
+  b.Input("x", {2, 3}).Node("Tanh", {"x"}, {"t"}).Node("Neg", {"t"}, {"y"}).Output("y");
+  Save(a, b);
+  const Outcome outcome = Reduce();
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(Strings(outcome.Json()["nodes_a"]), ElementsAre("Exp", "Tanh"));
+  EXPECT_THAT(Strings(outcome.Json()["nodes_b"]), ElementsAre("Tanh"));
+}
+
 // Names that the models do not share: the common part is found by its elements, the differing pair by its users.
 TEST_F(ReduceProgram, RenamedTensorsAreMatched) {
   Save(Chain(6, "Sigmoid", {}, ""), Chain(6, "Softplus", {}, "_renamed"));
