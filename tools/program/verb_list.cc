@@ -18,7 +18,7 @@ std::vector<Verb> AllVerbs() {
        DeclareOptimize,
        {{"optimize model.onnx -o model.opt.onnx --profile cpu.db",
          "Search with costs measured on this processor, and keep them for the next time."},
-        {"optimize model.onnx -o model.opt.onnx --device onnxruntime", "Make the file that is fastest in onnxruntime."},
+        {"optimize model.onnx -o model.opt.onnx --for onnxruntime", "Make the file that is fastest in onnxruntime."},
         {"optimize model.onnx -o model.opt.onnx --dim batch=8 --report model.html",
          "Look at a batch of 8, and write a page that shows what changed."}}},
       {"run",

@@ -91,9 +91,9 @@ constexpr char kControls[] = R"html(<div class="bar" role="toolbar" aria-label="
 )html";
 constexpr char kKeys[] =
     R"html(<p class="note keys">Drag, scroll and pinch move and zoom; so do <kbd>&#8592;</kbd> <kbd>&#8593;</kbd>
-<kbd>&#8594;</kbd> <kbd>&#8595;</kbd> <kbd>+</kbd> <kbd>-</kbd> in a picture. <kbd>j</kbd> <kbd>k</kbd> next and last
-node, <kbd>n</kbd> <kbd>p</kbd> next and last change, <kbd>0</kbd> all of it, <kbd>/</kbd> search, <kbd>Enter</kbd>
-next that was found, <kbd>t</kbd> light or dark.</p>
+<kbd>&#8594;</kbd> <kbd>&#8595;</kbd> <kbd>+</kbd> <kbd>-</kbd> in a picture. <kbd>j</kbd> <kbd>k</kbd> next and
+previous node, <kbd>n</kbd> <kbd>p</kbd> next and previous change, <kbd>0</kbd> all of it, <kbd>/</kbd> search,
+<kbd>Enter</kbd> next that was found, <kbd>t</kbd> light or dark.</p>
 )html";
 
 std::string Pane(int number, const char* title, size_t nodes) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -84,6 +85,7 @@ void Summary(const ReportPage& page, const OptimizeReport& report, Page& html) {
         absl::StrFormat("Interleaved pairs of runs: %d of %d faster, median of the ratios %.4g, sign test p = %.2g.",
                         m.wins, m.wins + m.losses, m.ratio, m.p_value));
   }
+  if (!page.other_runtime.empty()) html.Note(page.other_runtime);
 
   html.Heading("Check of the outputs");
   if (!page.checked) {
@@ -121,7 +123,11 @@ std::string Law(const RuleIndex& rules, const std::string& name, std::string* ve
     const Rule& rule = matcher->rule().rule();
     if (rule.name != name) continue;
     *verdict = rule.proof ? absl::StrCat("proved, ", RuleClassName(rule.proof->rule_class)) : "not proved";
-    const std::string comment = absl::StrJoin(rule.comment, "\n");
+    std::vector<std::string> lines;  // without where the rule is known to gain: a note for its authors
+    for (const std::string& line : rule.comment) {
+      if (!absl::StartsWith(line, "Gains: ")) lines.push_back(line);
+    }
+    const std::string comment = absl::StrJoin(lines, "\n");
     return absl::StrCat(comment.empty() ? "" : absl::StrCat(HtmlEscape(comment), "<br>\n"), "<pre>",
                         HtmlEscape(PrintLaw(rule)), "</pre>");
   }
@@ -209,13 +215,14 @@ void Path(const ReportPage& page, const OptimizeReport& report, const RuleIndex&
   std::vector<double> costs = {report.search.trace[report.path[0]].cost_before};
   for (int at : report.path) costs.push_back(report.search.trace[at].cost_after);
   Curve(costs, html);
-  html.Note("Costs within a round of rewrites that are taken together are estimates.");
+  html.Note("Costs within a round of rewrites that are taken together are estimates. A rewrite without a gain of its "
+            "own makes way for others, or is one of the baseline's, whose gain shows at their end.");
   html.BeginTable({"#step", "rule", "class", "place", "#before", "#after", "#gain"});
   for (size_t i = 0; i < std::min(report.path.size(), kMaxRows); ++i) {
     const TraceStep& step = report.search.trace[report.path[i]];
     html.MarkupRow({absl::StrCat(i + 1), RuleLinks(step.rule), Classes(rules, step.rule), Place(page, changes, step),
                     Milliseconds(step.cost_before), Milliseconds(step.cost_after),
-                    Milliseconds(step.cost_before - step.cost_after)});
+                    step.cost_before == step.cost_after ? "" : Milliseconds(step.cost_before - step.cost_after)});
   }
   html.EndTable();
   if (report.path.size() > kMaxRows) html.Note(absl::StrCat("and ", report.path.size() - kMaxRows, " more"));

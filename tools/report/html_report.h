@@ -19,6 +19,7 @@ struct ReportPage {
   std::string date;
   std::string written;              // what is in the file of -o
   const Graph* original = nullptr;  // for the pictures; null: none
+  std::string other_runtime;        // how the file does there; empty: it was not timed
   bool checked = true;              // asked to compare outputs
   std::string proof;                // of the result as a whole: what became of it; empty: none was asked for
   std::vector<GroupLine> groups_before;

@@ -332,11 +332,24 @@
     }
     redraw();
   }
+  // The place in another pane that answers to a node: its partner, the nodes of its change, or the nearest that has a partner.
+  function answering(pane, node) {
+    if (node.partner >= 0) return pane.nodes[node.partner];
+    const changed = pane.nodes.filter((n) => node.region >= 0 && n.region === node.region);
+    if (changed.length) {
+      const box = pane.bounds(changed);
+      return {x: (box.x0 + box.x1) / 2, y: (box.y0 + box.y1) / 2};
+    }
+    const own = panes[1 - pane.side].nodes.filter((n) => n.partner >= 0);
+    if (!own.length) return node;
+    const near = own.reduce((a, b) => Math.abs(b.index - node.index) < Math.abs(a.index - node.index) ? b : a);
+    return pane.nodes[near.partner];
+  }
   function reveal(pane, node) {  // move as little as needed
     const [width, height] = pane.size(), k = Math.max(pane.view.k, 0.6);
     panes.forEach((p) => {
       if (p !== pane && !linked) return;
-      const to = p === pane ? node : node.partner >= 0 ? p.nodes[node.partner] : {x: node.x, y: node.y};
+      const to = p === pane ? node : answering(p, node);
       p.view = {k, x: width / 2 - to.x * k, y: height / 2 - to.y * k};
     });
     redraw();

@@ -32,8 +32,8 @@
 #include "tools/report/html_report.h"
 #include "tools/verbs/compare/groups.h"
 #include "tools/verbs/error/rounding.h"
-#include "tools/verbs/optimize/in_onnxruntime.h"
 #include "tools/verbs/optimize/proof_file.h"
+#include "tools/verbs/optimize/runtimes.h"
 #include "tools/verbs/optimize/trace_file.h"
 #include "tools/verbs/rules/rules.h"
 
@@ -46,6 +46,7 @@ constexpr double kRoundingSeconds = 5;
 struct OptimizeFlags {
   std::string input;
   std::string output;
+  std::string runtime = "any";  // in which the file will run
   ModelOptions model;
   OptimizeSettings settings;
   std::map<std::string, Interval> ranges;
@@ -216,6 +217,47 @@ std::optional<Measurement> InOnnxRuntime(const OptimizeFlags& flags, const Optim
   return std::nullopt;
 }
 
+// Puts the original back where the file will also run in onnxruntime and is slower there.
+void RevertIfSlower(const OptimizeFlags& flags, const SourceModel& model,
+                    const std::optional<Measurement>& in_onnxruntime, OptimizedModel* result) {
+  if (flags.runtime != "any" || !in_onnxruntime || !IsToldSlower(*in_onnxruntime)) return;
+  const OptimizeReport& report = result->report;
+  RevertToOriginal(model.original.graph,
+                   absl::StrCat("a file that is ", report.verdict, ", would be ", TextInRuntime(*in_onnxruntime),
+                                " in onnxruntime; --for rewright writes it, --for onnxruntime searches there"),
+                   &result->report);
+  result->named = {};
+  result->written = {};
+  result->proof.reset();
+}
+
+// Times the result of a search in onnxruntime in our executor as well. Nothing where nothing is timed.
+std::optional<Measurement> InRewright(const OptimizeFlags& flags, const OptimizeObserver& observer,
+                                      const SourceModel& model, const OptimizedModel& result, const TimeLimit& limit,
+                                      Session& session) {
+  if (!result.report.rewritten || !IsMeasured(flags.settings) || !IsOnnxRuntime(flags.model.device) ||
+      limit.Left() < timing::kOnnxRuntimeFileSeconds) {
+    return std::nullopt;
+  }
+  observer.phase("timing the file in our executor");
+  const absl::StatusOr<Measurement> measured = MeasureInRewright(
+      model.original, result.report.graph, static_cast<int>(session.flags.threads), session.flags.seed);
+  if (measured.ok()) return *measured;
+  session.console.Detail(absl::StrCat("not timed in our executor: ", measured.status().message()));
+  return std::nullopt;
+}
+
+// Describes how the file does in the other runtime; empty where it was not timed there, or nothing is written.
+std::string OtherRuntime(const OptimizedModel& result, const std::optional<Measurement>& in_onnxruntime,
+                         const std::optional<Measurement>& in_rewright) {
+  const std::optional<Measurement>& measured = in_onnxruntime ? in_onnxruntime : in_rewright;
+  if (!result.report.rewritten || !measured) return "";
+  const std::string runtime = in_onnxruntime ? "onnxruntime" : "rewright";
+  const bool faster = IsTold(*measured) && measured->ratio > 1;
+  return absl::StrCat("in ", runtime, ": ", TextInRuntime(*measured),
+                      faster ? "" : absl::StrCat("; --for ", runtime, " optimizes for it"));
+}
+
 void ReportNarrowing(const Narrowing& narrowing, Console& console) {
   console.Result("16 bits:  " + narrowing.verdict);
   if (!narrowing.graph) return;
@@ -227,7 +269,7 @@ void ReportNarrowing(const Narrowing& narrowing, Console& console) {
 }
 
 void Report(const OptimizeFlags& flags, const ImportedModel& model, const OptimizedModel& result,
-            const std::optional<Measurement>& in_onnxruntime, Console& console) {
+            const std::string& other_runtime, Console& console) {
   const OptimizeReport& report = result.report;
   const auto change = [](double before, double after) {
     return before > 0 && std::abs(after - before) > 1e-4 * before
@@ -251,7 +293,7 @@ void Report(const OptimizeFlags& flags, const ImportedModel& model, const Optimi
     console.Result(absl::StrFormat("latency:  %.4g ms -> %.4g ms%s", *report.latency_before * 1e3,
                                    *report.latency_after * 1e3, change(*report.latency_before, *report.latency_after)));
   }
-  if (in_onnxruntime) console.Result(absl::StrCat("in onnxruntime: ", TextInOnnxRuntime(*in_onnxruntime)));
+  if (!other_runtime.empty()) console.Result(other_runtime);
   if (report.kept_roundings > 0) {
     console.Result(absl::StrCat("kept:     every bit before what rounds on purpose (",
                                 Counted(report.kept_roundings, "node"), ")"));
@@ -333,7 +375,8 @@ TraceSetting SettingOf(const OptimizeFlags& flags, const CommonFlags& common) {
 }
 
 absl::Status WriteReport(const OptimizeFlags& flags, const ImportedModel& model, const OptimizedModel& result,
-                         const OptimizerRules& rules, const Engine& engine, const CommonFlags& common) {
+                         const OptimizerRules& rules, const Engine& engine, const CommonFlags& common,
+                         const std::string& other_runtime) {
   std::unique_ptr<Device> analytic;
   if (!IsMeasured(flags.settings)) {
     ASSIGN_OR_RETURN(analytic, MakeDevice(flags.settings.cost));
@@ -345,6 +388,7 @@ absl::Status WriteReport(const OptimizeFlags& flags, const ImportedModel& model,
   page.device = device.name();
   page.date = absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone());
   page.written = WrittenText(flags, model, result);
+  page.other_runtime = other_runtime;
   page.checked = flags.settings.check;
   page.original = &model.graph;
   if (result.proof) page.proof = result.proof->text;
@@ -414,11 +458,13 @@ absl::StatusOr<Answer> RunOptimize(const OptimizeFlags& flags, Session& session)
   }
   const InterruptGuard interrupt;
   OptimizedModel result;
-  std::optional<Measurement> in_onnxruntime;
+  std::optional<Measurement> in_onnxruntime, in_rewright;
   {
     const Watcher watcher(console);
     ASSIGN_OR_RETURN(result, OptimizeModel(model, rules, engine, SettingsOf(flags, session.flags), limit, watcher));
     in_onnxruntime = InOnnxRuntime(flags, watcher, model, result, limit, session);
+    in_rewright = InRewright(flags, watcher, model, result, limit, session);
+    RevertIfSlower(flags, model, in_onnxruntime, &result);
   }
   const OptimizeReport& report = result.report;
   if (result.failed_matches > 0) {
@@ -442,10 +488,13 @@ absl::StatusOr<Answer> RunOptimize(const OptimizeFlags& flags, Session& session)
     ASSIGN_OR_RETURN(proof, ProofText(original, result, rules));
   }
   RETURN_IF_ERROR(WriteResult(flags.output, model, result));
-  Report(flags, original, result, in_onnxruntime, console);
+  const std::string other_runtime = OtherRuntime(result, in_onnxruntime, in_rewright);
+  Report(flags, original, result, other_runtime, console);
   FillJson(result, &console.json());
   ReportRounding(flags, original, report, limit, session);
-  if (in_onnxruntime) console.json()["onnxruntime"] = JsonInOnnxRuntime(*in_onnxruntime);
+  if (in_onnxruntime) console.json()["onnxruntime"] = JsonInRuntime(*in_onnxruntime);
+  if (in_rewright) console.json()["rewright"] = JsonInRuntime(*in_rewright);
+  console.json()["for"] = flags.runtime;
   if (!original.dims.empty() && report.rewritten) {
     console.json()["names"] = result.named.names;
     Json& relations = console.json()["relations"] = Json::array();
@@ -456,7 +505,9 @@ absl::StatusOr<Answer> RunOptimize(const OptimizeFlags& flags, Session& session)
   console.json()["opaque"] = OpaqueJson(original);
   console.json()["behind"] = original.tail.size();
   console.json()["written"] = flags.output.empty() ? "nothing" : report.rewritten ? "rewritten" : "input";
-  if (!flags.report.empty()) RETURN_IF_ERROR(WriteReport(flags, original, result, rules, engine, session.flags));
+  if (!flags.report.empty()) {
+    RETURN_IF_ERROR(WriteReport(flags, original, result, rules, engine, session.flags, other_runtime));
+  }
   if (!flags.trace.empty()) RETURN_IF_ERROR(WriteOutput(flags.trace, trace));
   if (!flags.proof.empty()) RETURN_IF_ERROR(WriteOutput(flags.proof, proof));
   return Answer::kYes;
@@ -474,7 +525,12 @@ Action DeclareOptimize(CommandLine& line) {
   line.AddSwitch(
       "--baseline,!--no-baseline", [flags](bool given) { flags->settings.baseline = given; },
       "Start from what the rule-based baseline makes of the model as well (default: unless --rules is given)");
-  AddDevice(line, &flags->model.device, /*with_reference=*/false);
+  const Flag runtime = line.AddChoice(
+      "--for", &flags->runtime, {"any", "rewright", "onnxruntime"},
+      "Where the file will run. rewright: the program, the library, Python; onnxruntime: costs are measured there; "
+      "any: faster in rewright, and where onnxruntime is found not slower in it (default any; with --tolerance "
+      "rewright)");
+  const Flag device = AddDevice(line, &flags->model.device, /*with_reference=*/false).Excludes(runtime);
   AddPrecision(line, &flags->model.precision);
   AddKernelLaws(line, &flags->model.disabled_kernel_rules);
   line.AddOutputPath("--profile", &flags->model.profile, "Database of measured costs, read and filled").Type("DB");
@@ -522,7 +578,13 @@ Action DeclareOptimize(CommandLine& line) {
                      "Write every step from the model to the result, for tools/check_model.py; - is standard output")
       .Type("F.jsonl");
   line.AddOutputPath("--report", &flags->report, "Write a page about the result; - is standard output").Type("F.html");
-  return [flags](Session& session) { return RunOptimize(*flags, session); };
+  return [flags, runtime, device](Session& session) {
+    if (flags->runtime == "onnxruntime") flags->model.device = "onnxruntime";
+    if (device.given()) flags->runtime = IsOnnxRuntime(flags->model.device) ? "onnxruntime" : "rewright";
+    // Onnxruntime has no products of bf16.
+    if (flags->settings.tolerance > 0 && !runtime.given() && !device.given()) flags->runtime = "rewright";
+    return RunOptimize(*flags, session);
+  };
 }
 
 }  // namespace rewright

@@ -1,8 +1,9 @@
-#include "tools/verbs/optimize/in_onnxruntime.h"
+#include "tools/verbs/optimize/runtimes.h"
 
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -10,8 +11,10 @@
 #include "backends/device_factory.h"
 #include "core/base/stats.h"
 #include "core/base/status_macros.h"
+#include "core/ir/random_tensors.h"
 #include "runtime/measure/measurement_cache.h"
 #include "runtime/measure/timing_policy.h"
+#include "tools/library/engine.h"
 #include "tools/library/file_timing.h"
 
 namespace rewright {
@@ -53,20 +56,34 @@ absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& ori
   return measured;
 }
 
+absl::StatusOr<Measurement> MeasureInRewright(const ImportedModel& original, const Graph& rewritten, int threads,
+                                              uint64_t seed) {
+  ASSIGN_OR_RETURN(const Engine engine, Engine::Open("cpu", threads, /*profile=*/""));
+  engine.Use(original);
+  ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, RandomInputs(original.graph, seed));
+  ASSIGN_OR_RETURN(const auto before, engine.runner().Prepare(original.graph));
+  ASSIGN_OR_RETURN(const auto after, engine.runner().Prepare(rewritten));
+  const absl::Time began = absl::Now();
+  MeasureOptions measuring;
+  measuring.stop = [&] { return absl::ToDoubleSeconds(absl::Now() - began) > timing::kOnnxRuntimeFileSeconds; };
+  return MeasureInterleaved(*before, *after, inputs, measuring);
+}
+
 bool IsTold(const Measurement& measured) {
   const auto [fewer, more] = std::minmax(measured.wins, measured.losses);
   return SignTest(more, fewer) <= kSignificance / 2 && (measured.wins > measured.losses) == (measured.ratio > 1);
 }
 
-std::string TextInOnnxRuntime(const Measurement& measured) {
-  const std::string pairs = absl::StrFormat("%d of %d pairs faster", measured.wins, measured.wins + measured.losses);
-  const std::string told = IsTold(measured)
-                               ? absl::StrFormat("%.2f of the original's time (%s)", 1 / measured.ratio, pairs)
-                               : absl::StrFormat("no difference that can be told from noise (%s)", pairs);
-  return told + "; --device onnxruntime optimizes for it";
+bool IsToldSlower(const Measurement& measured) { return IsTold(measured) && measured.ratio < 1; }
+
+std::string TextInRuntime(const Measurement& measured) {
+  const std::string pairs = absl::StrFormat("(%d of %d pairs faster)", measured.wins, measured.wins + measured.losses);
+  if (!IsTold(measured)) return "no difference that can be told from noise " + pairs;
+  return measured.ratio > 1 ? absl::StrFormat("%.2f times faster %s", measured.ratio, pairs)
+                            : absl::StrFormat("%.2f times slower %s", 1 / measured.ratio, pairs);
 }
 
-Json JsonInOnnxRuntime(const Measurement& measured) {
+Json JsonInRuntime(const Measurement& measured) {
   return {{"original_ms", measured.original_seconds * 1e3},
           {"written_ms", measured.candidate_seconds * 1e3},
           {"ratio", IsTold(measured) ? Json(1 / measured.ratio) : Json(nullptr)},

@@ -1,5 +1,5 @@
-// Times a file that was optimized for another device in onnxruntime, if it is installed: most models run there, and a
-// file that is faster here need not be faster there.
+// The runtimes in which a written file may run: Rewright's executor, and onnxruntime if it is installed. A file that is
+// faster in one of them need not be faster in the other.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "absl/strings/cord.h"
 #include "core/ir/graph.h"
 #include "core/onnx/model_file.h"
+#include "core/onnx/onnx.h"
 #include "runtime/measure/interleaved.h"
 #include "tools/program/console.h"
 
@@ -29,11 +30,16 @@ absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& ori
                                                                 const Graph& rewritten, const absl::Cord& bytes,
                                                                 const OnnxRuntimeRun& run);
 
+// The two graphs in turn on the processor in our executor, for about a second. Errors: those of the device.
+absl::StatusOr<Measurement> MeasureInRewright(const ImportedModel& original, const Graph& rewritten, int threads,
+                                              uint64_t seed);
+
 // Returns whether the sign test tells that one of both is faster.
 bool IsTold(const Measurement& measured);
-// "1.07 of the original's time (2 of 30 pairs faster); --device onnxruntime optimizes for it"; without a ratio where
-// none is told.
-std::string TextInOnnxRuntime(const Measurement& measured);
-Json JsonInOnnxRuntime(const Measurement& measured);
+// Returns whether it tells that the rewritten one is slower.
+bool IsToldSlower(const Measurement& measured);
+// "1.07 times slower (2 of 30 pairs faster)"; "no difference that can be told from noise (..)" without a ratio.
+std::string TextInRuntime(const Measurement& measured);
+Json JsonInRuntime(const Measurement& measured);
 
 }  // namespace rewright

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Holds pages against the program: what they show of a measured run in all but its numbers, flags, rules, examples.
+
+    readme.py REWRIGHT SOURCES
+
+README.md shows `optimize` by measured costs, whose numbers and rewrites differ from machine to machine. The words in
+front of its lines are those of a run by calculated costs, the rules that it names exist, and their number is right. Each
+`rewright VERB .. --flag ..` of README.md and docs/questions.md has a verb and flags that there are. The rule that README.md
+shows is proved.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+PROGRAM, SOURCES = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2])
+TIMED = ("latency", "in onnxruntime")  # lines of measured runs alone
+
+
+def run(*arguments):
+    return subprocess.run([PROGRAM, *arguments], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+
+
+def blocks(page):
+    return re.findall(r"^```\w*\n(.*?)^```$", page, re.M | re.S)
+
+
+def labels(output):
+    found = re.findall(r"^([a-z]+(?: [a-z]+)?):(?= |$)", output, re.M)
+    return [label for label in found if label not in TIMED]
+
+
+def faults_of_shown_run(page, folder):
+    shown = next(block for block in blocks(page) if "rewright optimize resnet50.onnx" in block)
+    zoo, optimize = (part.partition("\n")[2] for part in shown.split("$ ")[1:])
+    made = run("zoo", "resnet50", "-o", f"{folder}/resnet50.onnx").stdout.replace(f"{folder}/", "")
+    if made != zoo:
+        yield f"zoo prints\n{made}README.md shows\n{zoo}"
+    done = run("optimize", f"{folder}/resnet50.onnx", "-o", f"{folder}/o.onnx", "--cost", "analytic:zen3", "--no-prove",
+               "--no-check").stdout
+    if done.splitlines()[0] != optimize.splitlines()[0]:
+        yield f"found {done.splitlines()[0]}, README.md shows {optimize.splitlines()[0]}"
+    wanted = [label for label in labels(done) if label != "outputs"]
+    if wanted != [label for label in labels(optimize) if label not in ("outputs", "proof")]:
+        yield f"the lines of optimize are {wanted}, README.md shows {labels(optimize)}"
+    rules = "".join(path.read_text() for path in SOURCES.glob("substitutions/**/*.rules"))
+    for rule in re.findall(r"^ +\d+  ([a-z0-9-]+)", optimize, re.M):
+        if not re.search(rf"^rule {re.escape(rule)}\b", rules, re.M):
+            yield f"README.md names the rule {rule}, which no file has"
+
+
+def faults_of_commands(page, name):
+    for code in re.findall(r"`(rewright [a-z][^`]*)`", page):
+        verb, *words = code.split()[1:]
+        if verb == "completion":
+            continue
+        done = run(verb, "--help")
+        if done.returncode != 0:
+            yield f"{name}: `{code}`: there is no verb {verb}"
+        known = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", done.stdout))
+        yield from (f"{name}: `{code}`: {verb} has no {word}" for word in words
+                    if re.match(r"--?[a-z]", word) and word.split("=")[0] not in known)
+
+
+def faults_of_examples(page, folder):
+    rule = next(block for block in blocks(page) if re.search(r"^rule ", block, re.M) and "import" not in block)
+    (pathlib.Path(folder) / "shown.rules").write_text(rule)
+    done = run("verify", f"{folder}/shown.rules")
+    if done.returncode != 0 or "proved" not in done.stdout:
+        yield f"the rule of README.md: {done.stdout}"
+
+
+def main():
+    readme, questions = ((SOURCES / name).read_text() for name in ("README.md", "docs/questions.md"))
+    with tempfile.TemporaryDirectory() as folder:
+        faults = [*faults_of_shown_run(readme, folder), *faults_of_commands(readme, "README.md"),
+                  *faults_of_commands(questions, "docs/questions.md"), *faults_of_examples(readme, folder)]
+    for fault in faults:
+        print(fault)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
