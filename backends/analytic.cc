@@ -112,6 +112,12 @@ class RooflineDevice : public CostModel {
 
   std::string name() const override { return absl::StrCat("analytic:", spec_.name); }
 
+  double PeakFlops() const override { return spec_.flops_per_second; }
+  double PeakBytesPerSecond(int64_t bytes) const override {
+    const bool cached = static_cast<double>(bytes) <= spec_.cache_bytes;
+    return cached ? spec_.cache_bytes_per_second : spec_.bytes_per_second;
+  }
+
   std::vector<Group> Partition(const Graph& graph) const override {
     std::vector<Group> groups;
     for (cpu::FusedGroup& group : cpu::FuseGraph(graph)) groups.push_back(std::move(group.group));

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
-#include "nlohmann/json.hpp"
+#include "runtime/chrome_trace.h"
 #include "runtime/distributed/check_plan.h"
 #include "runtime/distributed/collective_rounds.h"
 #include "runtime/distributed/plan_cost.h"
@@ -499,17 +499,18 @@ absl::StatusOr<SimulatedStep> Simulate(const Plan& plan, const Cluster& cluster,
 }
 
 std::string ChromeTrace(const Plan& plan, const SimulatedStep& step) {
-  nlohmann::ordered_json events = nlohmann::ordered_json::array();
+  std::vector<TraceSpan> spans;
   for (const Span& span : step.spans) {
     const Action& action = plan.lists[span.rank][span.action];
-    events.push_back({{"name", PrintAction(plan, action)},
-                      {"ph", "X"},
-                      {"pid", span.rank},
-                      {"tid", IsCommunication(action.kind) ? 1 : 0},
-                      {"ts", span.begin * 1e6},
-                      {"dur", (span.end - span.begin) * 1e6}});
+    spans.push_back({PrintAction(plan, action),
+                     span.rank,
+                     IsCommunication(action.kind) ? 1 : 0,
+                     span.begin,
+                     span.end - span.begin,
+                     {},
+                     {}});
   }
-  return nlohmann::ordered_json({{"traceEvents", events}}).dump(1);
+  return ChromeTraceText(spans);
 }
 
 }  // namespace rewright::distributed

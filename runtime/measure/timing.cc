@@ -30,6 +30,7 @@ absl::StatusOr<Summary> TimeRuns(Executable& executable, const std::vector<Tenso
     ASSIGN_OR_RETURN(samples.emplace_back(), timed());
     total += samples.back();
   }
+  if (options.samples != nullptr) *options.samples = samples;
   return Summarize(std::move(samples));
 }
 

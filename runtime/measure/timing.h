@@ -16,6 +16,7 @@ struct TimingOptions {
   // Ends earlier, but not before `min_iterations`, once this many seconds have been measured.
   double max_seconds = 1e9;
   int min_iterations = 5;
+  std::vector<double>* samples = nullptr;  // receives the seconds of each run
   // Asked between runs; true ends the measurement with what there is (at least one run).
   std::function<bool()> stop;
 };

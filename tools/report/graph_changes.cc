@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace rewright {
 namespace {
 
@@ -23,6 +25,7 @@ class GraphComparison {
     for (NodeId id : before_.nodes()) Match(id);
     Connect();
     Number();
+    FindKinds();
     Name(before_, changes_.before);
     Name(after_, changes_.after);
     return std::move(changes_);
@@ -142,6 +145,39 @@ class GraphComparison {
     changes_.regions = static_cast<int>(numbers.size());
   }
 
+  // The text of each change on one side: its nodes in order, operands inside by their place, others by their type.
+  static void Describe(const Graph& graph, const ChangedSide& side, std::vector<std::string>* texts) {
+    absl::flat_hash_map<NodeId, int> places;
+    std::vector<int> counts(texts->size(), 0);
+    for (size_t i = 0; i < side.nodes.size(); ++i) {
+      const int region = side.region[i];
+      if (region < 0) continue;
+      const Node& node = graph.node(side.nodes[i]);
+      places[side.nodes[i]] = counts[region]++;
+      std::string& text = (*texts)[region];
+      absl::StrAppend(&text, node.op == nullptr ? "input" : node.op->name, AttrsString(node.attrs));
+      for (const TensorType& type : node.outputs) absl::StrAppend(&text, " ", type.ToString());
+      for (Value operand : node.operands) {
+        const auto at = side.position.find(operand.node);
+        if (at != side.position.end() && side.region[at->second] == region) {
+          absl::StrAppend(&text, " #", places[operand.node], ".", operand.output);
+        } else {
+          absl::StrAppend(&text, " ", graph.type(operand).ToString());
+        }
+      }
+      text += ";";
+    }
+  }
+
+  void FindKinds() {
+    std::vector<std::string> texts(static_cast<size_t>(changes_.regions));
+    Describe(before_, changes_.before, &texts);
+    for (std::string& text : texts) text += "=>";
+    Describe(after_, changes_.after, &texts);
+    std::map<std::string, int> first;
+    for (int r = 0; r < changes_.regions; ++r) changes_.kind.push_back(first.emplace(texts[r], r).first->second);
+  }
+
   void Name(const Graph& graph, const ChangedSide& side) {
     for (size_t i = 0; i < side.nodes.size(); ++i) {
       if (side.region[i] < 0) continue;
@@ -168,13 +204,18 @@ int Lookup(const ChangedSide& side, NodeId id) {
 
 }  // namespace
 
+int GraphChanges::DirectRegionOf(const Arena& arena, Value value) const {
+  for (const ChangedSide* side : {&after, &before}) {
+    if (const int region = Lookup(*side, value.node); region >= 0) return region;
+  }
+  const auto by_name = named.find(arena.name(value));
+  return by_name == named.end() ? -1 : by_name->second;
+}
+
 int GraphChanges::RegionOf(const Arena& arena, Value value) const {
   std::vector<Value> asked = {value};
   for (size_t i = 0; i < asked.size() && i < kMostAsked; ++i) {
-    for (const ChangedSide* side : {&after, &before}) {
-      if (const int region = Lookup(*side, asked[i].node); region >= 0) return region;
-    }
-    if (const auto by_name = named.find(arena.name(asked[i])); by_name != named.end()) return by_name->second;
+    if (const int region = DirectRegionOf(arena, asked[i]); region >= 0) return region;
     for (Value operand : arena.node(asked[i].node).operands) {
       if (std::find(asked.begin(), asked.end(), operand) == asked.end()) asked.push_back(operand);
     }

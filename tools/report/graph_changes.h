@@ -21,10 +21,14 @@ struct ChangedSide {
 struct GraphChanges {
   ChangedSide before, after;
   int regions = 0;  // numbered in the order of their first node, of `after` where they have one there
+  // By change: the first one that is alike, with the same operators, attributes and types joined in the same way.
+  std::vector<int> kind;
 
   // The change to which the value belongs, of either graph or of one between them: by its node, by its name, or by what
   // it is computed from. -1: none.
   int RegionOf(const Arena& arena, Value value) const;
+  // The same by its node or its name alone.
+  int DirectRegionOf(const Arena& arena, Value value) const;
 
   absl::flat_hash_map<std::string, int> named;  // names of values to the change that they belong to
 };

@@ -3,15 +3,24 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/ir/graph.h"
 #include "tools/report/graph_changes.h"
+#include "tools/verbs/compare/groups.h"
 
 namespace rewright {
 
-// Markup: the controls, a pane for each graph, the data. Without `after`, of `before` alone. Nothing of it shows where
-// scripts do not run.
-std::string PictureMarkup(const Graph& before, const Graph* after, const GraphChanges& changes);
+struct PicturedGraph {
+  const Graph& graph;
+  const ChangedSide& side;
+  const std::vector<CostedGroup>& costs;  // empty: not known
+};
+
+// Markup: the controls, a pane for each graph, the data. Without `after`, of `before` alone. `costs` tells how they are
+// known. Nothing of it shows where scripts do not run.
+std::string PictureMarkup(const PicturedGraph& before, const PicturedGraph* after, const GraphChanges& changes,
+                          const std::string& costs);
 
 // The script in its element; to stand behind all that it works with.
 std::string PictureScript();

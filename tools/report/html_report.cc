@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -13,7 +13,9 @@
 #include "absl/strings/str_split.h"
 #include "substitutions/language/rule_printer.h"
 #include "tools/program/models.h"
+#include "tools/report/cost_pictures.h"
 #include "tools/report/graph_picture.h"
+#include "tools/report/path_costs.h"
 
 namespace rewright {
 namespace {
@@ -21,45 +23,9 @@ namespace {
 constexpr size_t kMaxRows = 500;  // of the path
 constexpr size_t kMaxGroups = 40;
 constexpr int kColors = 8;  // of changes, in page.css
-
-// A page in the making. Text() escapes; what is given to Raw() is ours.
-class Page {
- public:
-  void Raw(const std::string& markup) { html_ += markup; }
-  void Heading(const std::string& text) { absl::StrAppend(&html_, "<h2>", HtmlEscape(text), "</h2>\n"); }
-  void Note(const std::string& text) { absl::StrAppend(&html_, "<p class=\"note\">", HtmlEscape(text), "</p>\n"); }
-
-  // Columns whose title begins with # hold numbers.
-  void BeginTable(std::initializer_list<const char*> titles) {
-    Raw("<div class=\"wide\"><table>\n<tr>");
-    numeric_.clear();
-    for (const std::string title : titles) {
-      numeric_.push_back(title.rfind('#', 0) == 0);
-      Cell("th", numeric_.back(), HtmlEscape(title.substr(numeric_.back() ? 1 : 0)));
-    }
-    Raw("</tr>\n");
-  }
-  void Row(const std::vector<std::string>& texts) {
-    std::vector<std::string> cells;
-    for (const std::string& text : texts) cells.push_back(HtmlEscape(text));
-    MarkupRow(cells);
-  }
-  void MarkupRow(const std::vector<std::string>& cells) {
-    Raw("<tr>");
-    for (size_t i = 0; i < cells.size(); ++i) Cell("td", i < numeric_.size() && numeric_[i], cells[i]);
-    Raw("</tr>\n");
-  }
-  void EndTable() { Raw("</table></div>\n"); }
-  std::string Take() { return std::move(html_); }
-
- private:
-  void Cell(const char* tag, bool number, const std::string& markup) {
-    absl::StrAppend(&html_, "<", tag, number ? " class=\"n\">" : ">", markup, "</", tag, ">");
-  }
-
-  std::string html_;
-  std::vector<bool> numeric_;
-};
+constexpr size_t kDearest = 10;
+constexpr size_t kShownPlaces = 40;                 // of one kind of change
+constexpr absl::string_view kGainsNote = "Gains:";  // in a rule's comment: for which model its authors have it
 
 std::string Milliseconds(double seconds) { return absl::StrFormat("%.4g ms", seconds * 1e3); }
 
@@ -68,7 +34,24 @@ std::string Change(double before, double after) {
   return absl::StrFormat("%+.1f %%", (after / before - 1) * 100);
 }
 
-void Summary(const ReportPage& page, const OptimizeReport& report, Page& html) {
+std::string CostWord(const ReportPage& page) {
+  return page.measured() ? "measured" : absl::StrCat("as described by ", page.device, ", not measured");
+}
+
+// What came out, in one sentence, and for whom.
+void Headline(const ReportPage& page, const OptimizeReport& report, HtmlPage& html) {
+  std::string verdict = report.verdict;
+  if (report.rewritten && !page.measured() && report.cost_after > 0) {
+    verdict = absl::StrFormat("estimated %.4g times faster on %s (described, not measured)",
+                              report.cost_before / report.cost_after, page.device);
+  }
+  html.Raw(absl::StrCat("<p>", HtmlEscape(verdict), report.baseline ? "; the baseline&#39;s graph" : "", "</p>\n"));
+  if (!page.other_runtime.empty()) html.Note(page.other_runtime);
+  html.Note(absl::StrCat(page.date, "; costs ", CostWord(page), page.measured() ? " on " : "",
+                         page.measured() ? page.device : "", "; written: ", page.written));
+}
+
+void Summary(const ReportPage& page, const OptimizeReport& report, HtmlPage& html) {
   html.Heading("Result");
   html.BeginTable({"", "#before", "#after", "#change"});
   html.Row({"applications that run", absl::StrCat(report.nodes_before), absl::StrCat(report.nodes_after), ""});
@@ -85,7 +68,6 @@ void Summary(const ReportPage& page, const OptimizeReport& report, Page& html) {
         absl::StrFormat("Interleaved pairs of runs: %d of %d faster, median of the ratios %.4g, sign test p = %.2g.",
                         m.wins, m.wins + m.losses, m.ratio, m.p_value));
   }
-  if (!page.other_runtime.empty()) html.Note(page.other_runtime);
 
   html.Heading("Check of the outputs");
   if (!page.checked) {
@@ -123,10 +105,8 @@ std::string Law(const RuleIndex& rules, const std::string& name, std::string* ve
     const Rule& rule = matcher->rule().rule();
     if (rule.name != name) continue;
     *verdict = rule.proof ? absl::StrCat("proved, ", RuleClassName(rule.proof->rule_class)) : "not proved";
-    std::vector<std::string> lines;  // without where the rule is known to gain: a note for its authors
-    for (const std::string& line : rule.comment) {
-      if (!absl::StartsWith(line, "Gains: ")) lines.push_back(line);
-    }
+    std::vector<std::string> lines = rule.comment;
+    std::erase_if(lines, [](const std::string& line) { return absl::StartsWith(line, kGainsNote); });
     const std::string comment = absl::StrJoin(lines, "\n");
     return absl::StrCat(comment.empty() ? "" : absl::StrCat(HtmlEscape(comment), "<br>\n"), "<pre>",
                         HtmlEscape(PrintLaw(rule)), "</pre>");
@@ -135,112 +115,183 @@ std::string Law(const RuleIndex& rules, const std::string& name, std::string* ve
   return "";
 }
 
-std::string RuleAnchor(const std::string& rule) { return HtmlEscape(absl::StrCat("rule-", rule)); }
+// Rules that are carried out together, with all places where they were.
+struct RuleUse {
+  std::string rules;  // with kRuleSeparator between them
+  double gain = 0;    // seconds
+  std::vector<size_t> steps;
+};
 
-void Rewrites(const OptimizeReport& report, const RuleIndex& rules, Page& html) {
-  html.Heading("Rewrites");
-  if (report.rewrites.empty()) return html.Note("none");
-  html.BeginTable({"#count", "rule", "verdict", "law"});
-  for (const RewriteCount& rewrite : report.rewrites) {
-    std::string verdict;
-    const std::string law = Law(rules, rewrite.rule, &verdict);
-    html.MarkupRow({absl::StrCat(rewrite.count),
-                    absl::StrCat("<span id=\"", RuleAnchor(rewrite.rule), "\">", HtmlEscape(rewrite.rule), "</span>"),
-                    HtmlEscape(verdict), law});
+// The gain of each step in seconds. A step whose graph has no cost counts with the next one that has: NaN.
+std::vector<double> Gains(const ReportPage& page, const OptimizeReport& report) {
+  std::vector<double> gains(report.path.size(), std::numeric_limits<double>::quiet_NaN());
+  double before = report.cost_before;
+  for (size_t i = 0; i < page.path_costs.size() && i < gains.size(); ++i) {
+    if (std::isnan(page.path_costs[i])) continue;
+    gains[i] = before - page.path_costs[i];
+    before = page.path_costs[i];
   }
-  html.EndTable();
+  return gains;
 }
 
-// The cost after every step of the path, as a line.
-void Curve(const std::vector<double>& costs, Page& html) {
-  constexpr double kWidth = 900, kHeight = 220, kMargin = 60;
-  const auto [low, high] = std::minmax_element(costs.begin(), costs.end());
-  const double range = *high > *low ? *high - *low : 1;
-  std::string points;
-  for (size_t i = 0; i < costs.size(); ++i) {
-    const double x = kMargin + (kWidth - 2 * kMargin) * static_cast<double>(i) / static_cast<double>(costs.size() - 1);
-    const double y = kHeight - 30 - (kHeight - 60) * (costs[i] - *low) / range;
-    absl::StrAppendFormat(&points, "%.1f,%.1f ", x, y);
+std::vector<RuleUse> UsesOfRules(const OptimizeReport& report, const std::vector<double>& gains) {
+  std::map<std::string, RuleUse> uses;
+  for (size_t i = 0; i < report.path.size(); ++i) {
+    const std::string& rules = report.search.trace[report.path[i]].rule;
+    RuleUse& use = uses[rules];
+    use.rules = rules;
+    use.gain += std::isnan(gains[i]) ? 0 : gains[i];
+    use.steps.push_back(i);
   }
-  html.Raw(absl::StrFormat(
-      "<svg class=\"curve\" viewBox=\"0 0 %g %g\" width=\"%g\" role=\"img\" aria-label=\"cost after each rewrite\">\n",
-      kWidth, kHeight, kWidth));
-  html.Raw(absl::StrFormat("<text x=\"4\" y=\"34\" font-size=\"12\">%s</text>\n", Milliseconds(*high)));
-  html.Raw(absl::StrFormat("<text x=\"4\" y=\"%g\" font-size=\"12\">%s</text>\n", kHeight - 26, Milliseconds(*low)));
-  html.Raw(absl::StrFormat("<text x=\"%g\" y=\"%g\" font-size=\"12\">%d rewrites</text>\n", kWidth - 110, kHeight - 8,
-                           costs.size() - 1));
-  html.Raw(absl::StrCat("<polyline fill=\"none\" stroke-width=\"2\" points=\"", points, "\"></polyline>\n</svg>\n"));
-}
-
-// A rewrite's rules, each with a link to its law.
-std::string RuleLinks(const std::string& rules) {
-  std::vector<std::string> links;
-  for (const absl::string_view rule : absl::StrSplit(rules, kRuleSeparator)) {
-    links.push_back(
-        absl::StrCat("<a href=\"#", RuleAnchor(std::string(rule)), "\">", HtmlEscape(std::string(rule)), "</a>"));
-  }
-  return absl::StrJoin(links, HtmlEscape(kRuleSeparator));
-}
-
-// The classes of a rewrite's rules.
-std::string Classes(const RuleIndex& index, const std::string& rules) {
-  std::vector<std::string> verdicts;
-  for (const absl::string_view rule : absl::StrSplit(rules, kRuleSeparator)) {
-    std::string verdict;
-    Law(index, std::string(rule), &verdict);
-    if (!verdict.empty() && std::find(verdicts.begin(), verdicts.end(), verdict) == verdicts.end()) {
-      verdicts.push_back(verdict);
-    }
-  }
-  return HtmlEscape(absl::StrJoin(verdicts, "; "));
+  std::vector<RuleUse> sorted;
+  for (auto& [rules, use] : uses) sorted.push_back(std::move(use));
+  std::stable_sort(sorted.begin(), sorted.end(), [](const RuleUse& a, const RuleUse& b) { return a.gain > b.gain; });
+  return sorted;
 }
 
 // Where it happened: what shows it in the pictures, where they have it.
-std::string Place(const ReportPage& page, const GraphChanges& changes, const TraceStep& step) {
-  int region = -1;
-  for (const auto& [from, to] : step.replacement) {
-    if (page.original == nullptr || region >= 0) break;
-    region = changes.RegionOf(*page.original->arena(), from);
-    if (region < 0) region = changes.RegionOf(*page.original->arena(), to);
-  }
+std::string Place(int region, const TraceStep& step) {
   if (region < 0) return HtmlEscape(step.place);
   return absl::StrCat("<button class=\"place c", region % kColors, "\" data-region=\"", region, "\" data-rule=\"",
                       HtmlEscape(step.rule), "\">", HtmlEscape(step.place), "</button>");
 }
 
-void Path(const ReportPage& page, const OptimizeReport& report, const RuleIndex& rules, const GraphChanges& changes,
-          Page& html) {
-  if (report.path.empty()) return;
-  html.Heading("Path");
-  std::vector<double> costs = {report.search.trace[report.path[0]].cost_before};
-  for (int at : report.path) costs.push_back(report.search.trace[at].cost_after);
-  Curve(costs, html);
-  html.Note("Costs within a round of rewrites that are taken together are estimates. A rewrite without a gain of its "
-            "own makes way for others, or is one of the baseline's, whose gain shows at their end.");
-  html.BeginTable({"#step", "rule", "class", "place", "#before", "#after", "#gain"});
-  for (size_t i = 0; i < std::min(report.path.size(), kMaxRows); ++i) {
-    const TraceStep& step = report.search.trace[report.path[i]];
-    html.MarkupRow({absl::StrCat(i + 1), RuleLinks(step.rule), Classes(rules, step.rule), Place(page, changes, step),
-                    Milliseconds(step.cost_before), Milliseconds(step.cost_after),
-                    step.cost_before == step.cost_after ? "" : Milliseconds(step.cost_before - step.cost_after)});
+void Laws(const RuleUse& use, const RuleIndex& index, HtmlPage& html) {
+  for (const absl::string_view rule : absl::StrSplit(use.rules, kRuleSeparator)) {
+    std::string verdict;
+    const std::string law = Law(index, std::string(rule), &verdict);
+    html.Note(verdict);
+    html.Raw(law);
   }
-  html.EndTable();
-  if (report.path.size() > kMaxRows) html.Note(absl::StrCat("and ", report.path.size() - kMaxRows, " more"));
 }
 
-void Groups(const ReportPage& page, Page& html) {
+void Rewrites(const ReportPage& page, const OptimizeReport& report, const RuleIndex& rules,
+              const std::vector<int>& regions, HtmlPage& html) {
+  html.Heading("Rewrites");
+  const std::vector<double> gains = Gains(page, report);
+  const std::vector<RuleUse> uses = UsesOfRules(report, gains);
+  if (uses.empty()) return html.Note("none");
+  html.Note(
+      absl::StrCat("By rule, the largest gain first. A gain is the cost without the rewrite minus the cost with "
+                   "it, in the order of the steps",
+                   report.baseline ? "; all are the baseline's." : "."));
+  for (const RuleUse& use : uses) {
+    html.Raw(absl::StrCat("<details class=\"rule\"><summary>", use.steps.size(), " &times; ", HtmlEscape(use.rules),
+                          " <span class=\"note\">gains ", Milliseconds(use.gain), "</span></summary>\n"));
+    Laws(use, rules, html);
+    std::vector<size_t> steps = use.steps;
+    std::stable_sort(steps.begin(), steps.end(), [&](size_t a, size_t b) {
+      return (std::isnan(gains[a]) ? 0 : gains[a]) > (std::isnan(gains[b]) ? 0 : gains[b]);
+    });
+    html.BeginTable({"#step", "place", "#gain"});
+    for (size_t k = 0; k < std::min(steps.size(), kMaxRows); ++k) {
+      const size_t i = steps[k];
+      html.MarkupRow({absl::StrCat(i + 1), Place(regions[i], report.search.trace[report.path[i]]),
+                      std::isnan(gains[i]) ? "with the next" : Milliseconds(gains[i])});
+    }
+    html.EndTable();
+    if (steps.size() > kMaxRows) html.Note(absl::StrCat("and ", steps.size() - kMaxRows, " more"));
+    html.Raw("</details>\n");
+  }
+}
+
+// "conv2d, 2 x relu": the operators of a change on one side.
+std::string OperatorsOf(const Graph& graph, const ChangedSide& side, int region) {
+  std::map<std::string, int> counts;
+  for (size_t i = 0; i < side.nodes.size(); ++i) {
+    const Node& node = graph.node(side.nodes[i]);
+    if (side.region[i] == region) ++counts[node.op == nullptr ? "input" : node.op->name];
+  }
+  if (counts.empty()) return "nothing";
+  return absl::StrJoin(counts, ", ", [](std::string* out, const auto& one) {
+    absl::StrAppend(out, one.second > 1 ? absl::StrCat(one.second, " x ") : "", one.first);
+  });
+}
+
+// A line for each kind of change, with a link to each change of it.
+void Changes(const Graph& before, const Graph& after, const GraphChanges& changes, HtmlPage& html) {
+  if (changes.regions == 0) return;
+  std::map<int, std::vector<int>> kinds;  // by the first change of each
+  for (int r = 0; r < changes.regions; ++r) kinds[changes.kind[r]].push_back(r);
+  html.Heading("Changes");
+  html.BeginTable({"#times", "before", "after", "changes"});
+  for (const auto& [first, regions] : kinds) {
+    std::string links;
+    for (size_t k = 0; k < regions.size(); ++k) {
+      if (k == kShownPlaces) links += "<details><summary>more</summary>";
+      absl::StrAppend(&links, "<a id=\"change-", regions[k] + 1, "\" href=\"#change-", regions[k] + 1, "\">",
+                      regions[k] + 1, "</a> ");
+    }
+    if (regions.size() > kShownPlaces) links += "</details>";
+    html.MarkupRow({absl::StrCat(regions.size()), HtmlEscape(OperatorsOf(before, changes.before, first)),
+                    HtmlEscape(OperatorsOf(after, changes.after, first)), links});
+  }
+  html.EndTable();
+}
+
+// The groups that cost most, of the graph that came out, equal ones in one row, with buttons that show the first of
+// them in its picture.
+void Dearest(const ReportPage& page, const ChangedSide& side, int number, HtmlPage& html) {
+  std::map<std::pair<std::string, std::string>, NodeId> firsts;
+  double total = 0;
+  for (const auto& [nodes, line] : page.costs_after) {
+    total += line.seconds;
+    firsts.emplace(std::pair(line.operators, line.types), nodes.back());
+  }
+  std::vector<GroupLine> lines = Merged(page.costs_after);
+  if (lines.empty()) return;
+  lines.resize(std::min(lines.size(), kDearest));
+  html.Heading(absl::StrCat("The ", lines.size(), " most expensive"));
+  html.Note(absl::StrCat("Groups of operators that run as one; costs are ", CostWord(page), "."));
+  html.BeginTable({"#cost", "#of all", "#times", "operators", "result", "#M FLOP each", "#MB each"});
+  for (const GroupLine& line : lines) {
+    const auto at = side.position.find(firsts.at({line.operators, line.types}));
+    const std::string name = HtmlEscape(line.operators);
+    const double seconds = line.seconds * line.count;
+    html.MarkupRow({Milliseconds(seconds), absl::StrFormat("%.1f %%", 100 * seconds / total), absl::StrCat(line.count),
+                    at == side.position.end() ? name
+                                              : absl::StrCat("<button class=\"jump\" data-side=\"", number,
+                                                             "\" data-node=\"", at->second, "\">", name, "</button>"),
+                    HtmlEscape(line.types), absl::StrFormat("%.4g", line.flops / 1e6),
+                    absl::StrFormat("%.4g", line.bytes / 1e6)});
+  }
+  html.EndTable();
+}
+
+void Plots(const ReportPage& page, HtmlPage& html) {
+  const std::string roofline = page.rates ? RooflinePlot(Merged(page.costs_after), *page.rates) : std::string();
+  if (!roofline.empty()) {
+    html.Heading("Roofline");
+    html.Note(absl::StrFormat("%.4g GFLOP/s and %.4g GB/s at most, %s; a dot is a group.",
+                              page.rates->flops_per_second / 1e9, page.rates->bytes_per_second() / 1e9,
+                              CostWord(page)));
+    html.Raw(roofline);
+  }
+  if (const std::string search = SearchPlot(page.progress); !search.empty()) {
+    html.Heading("Search over time");
+    html.Raw(search);
+  }
+  if (!page.memory.empty()) {
+    html.Heading("Memory plan");
+    html.Note("A box is a buffer: the steps that it lives, and its place in the memory for activations.");
+    html.Raw(page.memory);
+  }
+}
+
+void Groups(const ReportPage& page, HtmlPage& html) {
   struct Both {
     int count[2] = {0, 0};
     double seconds[2] = {0, 0};
     double saved() const { return seconds[0] - seconds[1]; }
   };
   std::map<std::pair<std::string, std::string>, Both> all;
-  const std::vector<GroupLine>* sides[2] = {&page.groups_before, &page.groups_after};
+  const std::vector<CostedGroup>* sides[2] = {&page.costs_before, &page.costs_after};
   for (int side = 0; side < 2; ++side) {
-    for (const GroupLine& line : *sides[side]) {
+    for (const auto& [nodes, line] : *sides[side]) {
+      if (line.seconds <= 0) continue;
       Both& both = all[{line.operators, line.types}];
-      both.count[side] += line.count;
-      both.seconds[side] += line.seconds * line.count;
+      ++both.count[side];
+      both.seconds[side] += line.seconds;
     }
   }
   std::vector<std::pair<std::pair<std::string, std::string>, Both>> rows(all.begin(), all.end());
@@ -262,7 +313,7 @@ void Groups(const ReportPage& page, Page& html) {
   if (rows.size() > kMaxGroups) html.Note(absl::StrCat("and ", rows.size() - kMaxGroups, " more"));
 }
 
-void Dropped(const OptimizeReport& report, Page& html) {
+void Dropped(const OptimizeReport& report, HtmlPage& html) {
   if (report.dropped.empty()) return;
   html.Heading("Candidates that were dropped");
   html.BeginTable({"#cost", "why"});
@@ -272,53 +323,31 @@ void Dropped(const OptimizeReport& report, Page& html) {
 
 }  // namespace
 
-std::string HtmlEscape(const std::string& text) {
-  std::string escaped;
-  for (char c : text) {
-    switch (c) {
-      case '<': escaped += "&lt;"; break;
-      case '>': escaped += "&gt;"; break;
-      case '&': escaped += "&amp;"; break;
-      case '"': escaped += "&quot;"; break;
-      case '\'': escaped += "&#39;"; break;
-      default:
-        if (static_cast<unsigned char>(c) < 32 && c != '\n' && c != '\t') {
-          escaped += "&#xFFFD;";
-        } else {
-          escaped += c;
-        }
-    }
-  }
-  return escaped;
-}
-
 std::string HtmlReport(const ReportPage& page, const OptimizeReport& report, const RuleIndex& rules) {
-  Page html;
-  const std::string model = HtmlEscape(page.setting.model);
-  html.Raw("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-  // Says to a browser what holds anyway: nothing is loaded, and no script runs but that of the pictures.
-  html.Raw(
-      absl::StrCat("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-                   "'unsafe-inline'; script-src ",
-                   PictureScriptSource(), "\">\n"));
-  html.Raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-  html.Raw(absl::StrCat("<title>", model, "</title>\n<style>", PageStyle(), "</style>\n</head>\n<body>\n"));
-  html.Raw(absl::StrCat("<h1>", model, "</h1>\n<p>", HtmlEscape(report.verdict), "</p>\n"));
-  html.Note(absl::StrCat(page.date, "; device ", page.device, "; cost ", page.setting.settings.cost,
-                         "; written: ", page.written));
+  HtmlPage html;
+  html.Begin(page.setting.model, PictureScriptSource());
+  Headline(page, report, html);
   GraphChanges changes;
+  std::vector<int> regions(report.path.size(), -1);
+  const Graph* const after = report.rewritten ? &report.graph : nullptr;
   if (page.original != nullptr) {
-    const Graph* const after = report.rewritten ? &report.graph : nullptr;
     changes = ChangesBetween(*page.original, after != nullptr ? *after : *page.original);
-    html.Raw(PictureMarkup(*page.original, after, changes));
+    regions = RegionsAlong(*page.original->arena(), changes, report.search.trace, report.path);
+    const PicturedGraph before_picture = {*page.original, changes.before, page.costs_before};
+    std::optional<PicturedGraph> after_picture;
+    if (after != nullptr) after_picture.emplace(PicturedGraph{*after, changes.after, page.costs_after});
+    html.Raw(PictureMarkup(before_picture, after_picture ? &*after_picture : nullptr, changes, CostWord(page)));
   }
   Summary(page, report, html);
-  Path(page, report, rules, changes, html);
-  Rewrites(report, rules, html);
+  if (page.original != nullptr)
+    Dearest(page, after != nullptr ? changes.after : changes.before, after != nullptr, html);
+  if (page.original != nullptr && after != nullptr) Changes(*page.original, *after, changes, html);
+  Rewrites(page, report, rules, regions, html);
+  Plots(page, html);
   Groups(page, html);
   Dropped(report, html);
   if (page.original != nullptr) html.Raw(PictureScript());
-  html.Raw("</body>\n</html>\n");
+  html.End();
   return html.Take();
 }
 

@@ -4,13 +4,28 @@
   const data = JSON.parse(document.getElementById("graphs").textContent);
   const byId = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
-  const LAYER = 58, HEIGHT = 36, GAP = 14, COLORS = 8;
+  const LAYER = 72, HEIGHT = 50, GAP = 14, COLORS = 8, HEATS = 6;
   const DETAIL = 0.35;  // scale below which boxes have no text
+  const FOLDED = 60;    // nodes above which a graph is shown folded at first, where that hides half of it
 
-  // Data: {sides: [{nodes: [[op, type, name, attributes, region, operands, other operands, results]]}], pairs, regions}.
-  const sides = data.sides.map((side) => side.nodes.map((n, i) => ({
-    index: i, op: n[0], type: n[1], name: n[2], attrs: n[3], region: n[4], operands: n[5], known: n[6], results: n[7],
-    width: Math.max(56, 7.4 * n[0].length, 5.8 * n[1].length) + 16, partner: -1})));
+  const number = (x) => {  // three digits, with a prefix of the metric system
+    const at = ["", " k", " M", " G", " T", " P"], k = x < 1000 ? 0 : Math.min(5, Math.floor(Math.log10(x) / 3));
+    return `${Number((x / 1000 ** k).toPrecision(3))}${at[k] || " "}`;
+  };
+  const milliseconds = (ms) => `${Number(ms.toPrecision(3))} ms`;
+
+  // Data: {sides: [{nodes: [[op, type, name, attributes, region, operands, other operands, results, group, FLOPs,
+  // bytes]], groups: [[ms, operators, FLOPs, bytes, law]]}], pairs, regions, kinds, costs}.
+  const most = Math.max(0, ...data.sides.flatMap((side) => side.groups.map((g) => g[0])));
+  const sides = data.sides.map((side) => side.nodes.map((n, i) => {
+    const group = side.groups[n[8]] || null;
+    const work = n[9] || n[10] ? `${number(n[9])}FLOP, ${number(n[10])}B` : "";
+    return {
+      index: i, op: n[0], type: n[1], name: n[2], attrs: n[3], region: n[4], operands: n[5], known: n[6], results: n[7],
+      group, flops: n[9], bytes: n[10], work, partner: -1,
+      heat: group && most ? Math.round((HEATS - 1) * Math.sqrt(group[0] / most)) : 0,
+      width: Math.max(56, 7.4 * n[0].length, 5.8 * n[1].length, 4.9 * work.length) + 16};
+  }));
   for (const [a, b] of data.pairs) {
     sides[0][a].partner = b;
     sides[1][b].partner = a;
@@ -45,9 +60,41 @@
   }
   layers(sides.length > 1);
 
+  // ---- folding: rows of what did not change, and of changes like one that is shown, become one box on each side.
+  let folded = false, region = -1;
+  const opened = new Set();  // layers that are shown all the same
+  const layersOf = (r) => sides.flatMap((nodes) => nodes.filter((n) => n.region === r).map((n) => n.layer));
+  const firsts = new Set(data.kinds.map((kind) => kind));
+  const depth = 1 + Math.max(0, ...sides.flatMap((nodes) => nodes.map((n) => n.layer)));
+  function foldLayers() {  // [first, last] of each closed run of layers
+    const kept = new Set([...opened, 0]);
+    const keep = (l) => [l - 1, l, l + 1].forEach((k) => kept.add(k));
+    sides.forEach((nodes) => nodes.forEach((n) => { if (firsts.has(n.region) || (n.region >= 0 && n.region === region)) keep(n.layer); }));
+    const runs = [];
+    for (let l = 0; l < depth; ++l) {
+      if (kept.has(l)) continue;
+      const last = runs[runs.length - 1];
+      if (last && last[1] === l - 1) last[1] = l;
+      else runs.push([l, l]);
+    }
+    return runs.filter(([first, last]) => last - first >= 2);
+  }
+  const hiddenBy = (runs) => sides.reduce((sum, nodes) => sum + nodes.filter((n) => runs.some(([a, b]) => n.layer >= a && n.layer <= b)).length, 0);
+  function boxOf(run, row) {
+    return {run, row, op: "", type: "", work: "", region: -1, partner: -1, heat: 0, count: 0, changes: new Set(), width: 0};
+  }
+  function name(box) {
+    const kinds = new Set([...box.changes].map((r) => data.kinds[r]));
+    box.op = `${box.count} nodes`;
+    box.type = !box.changes.size ? "unchanged" : kinds.size === 1 ? `${box.changes.size} times the same as change ${[...kinds][0] + 1}`
+      : `${box.changes.size} changes of ${kinds.size} kinds that are shown`;
+    box.work = "click to unfold";
+    box.width = 5.8 * box.type.length + 24;
+  }
+
   // ---- a picture: nodes, and bends of long edges, in rows; neighbours near each other.
   function layOut(nodes) {
-    const rows = [], put = (vertex) => (rows[vertex.layer] = rows[vertex.layer] || []).push(vertex);
+    const rows = [], put = (vertex) => (rows[vertex.row] = rows[vertex.row] || []).push(vertex);
     const edges = [];  // [from, to] vertices of neighbouring layers, for the order
     nodes.forEach((n) => { n.up = []; n.down = []; });
     nodes.forEach(put);
@@ -55,22 +102,22 @@
       from.down.push(to);
       to.up.push(from);
     };
-    const last = nodes.map((n) => n.layer);
-    for (const n of nodes) for (const o of n.operands) last[o] = Math.max(last[o], n.layer);
-    const bends = nodes.map(() => []);
+    const last = new Map(nodes.map((n) => [n, n.row])), bends = new Map(nodes.map((n) => [n, []]));
+    for (const n of nodes) for (const o of n.reads) last.set(o, Math.max(last.get(o), n.row));
     nodes.forEach((n) => {  // one line per value, from which its readers branch off
-      for (let l = n.layer + 1; l < last[n.index]; ++l) {
-        const bend = {layer: l, width: 8, up: [], down: [], of: n};
+      const line = bends.get(n);
+      for (let l = n.row + 1; l < last.get(n); ++l) {
+        const bend = {row: l, width: 8, up: [], down: [], of: n};
         put(bend);
-        join(l === n.layer + 1 ? n : bends[n.index][bends[n.index].length - 1], bend);
-        bends[n.index].push(bend);
+        join(line.length ? line[line.length - 1] : n, bend);
+        line.push(bend);
       }
     });
     for (const n of nodes) {
-      for (const o of new Set(n.operands)) {
-        const from = nodes[o], line = bends[o];
-        join(n.layer - 1 === from.layer ? from : line[n.layer - from.layer - 2], n);
-        edges.push({from, to: n, line: line.slice(0, n.layer - from.layer - 1)});
+      for (const from of n.reads) {
+        const line = bends.get(from);
+        join(n.row - 1 === from.row ? from : line[n.row - from.row - 2], n);
+        edges.push({from, to: n, line: line.slice(0, n.row - from.row - 1)});
       }
     }
     for (let l = 0; l < rows.length; ++l) rows[l] = rows[l] || [];
@@ -96,7 +143,7 @@
         place(row);
       }
     }
-    nodes.forEach((n) => { n.y = n.layer * LAYER; });
+    nodes.forEach((n) => { n.y = n.row * LAYER; });
     return edges.map(({from, to, line}) => {
       let d = `M${from.x.toFixed(1)} ${from.y + HEIGHT / 2}`, x = from.x, y = from.y + HEIGHT / 2;
       const bend = (toX, toY) => {
@@ -106,9 +153,9 @@
         y = toY;
       };
       line.forEach((v) => {
-        bend(v.x, v.layer * LAYER - HEIGHT / 2);
-        d += `V${v.layer * LAYER + HEIGHT / 2}`;
-        y = v.layer * LAYER + HEIGHT / 2;
+        bend(v.x, v.row * LAYER - HEIGHT / 2);
+        d += `V${v.row * LAYER + HEIGHT / 2}`;
+        y = v.row * LAYER + HEIGHT / 2;
       });
       bend(to.x, to.y - HEIGHT / 2);
       const changed = from.region >= 0 ? from.region : to.region;
@@ -125,26 +172,64 @@
   };
 
   // ---- panes
-  let chosen = null, region = -1, hits = [], hit = -1, linked = true;
+  let chosen = null, hits = [], hit = -1, linked = true, heat = false;
   const hitSet = new Set();
 
   class Pane {
     constructor(side) {
       this.side = side;
       this.nodes = sides[side];
-      this.edges = layOut(this.nodes);
       this.svg = byId("pane" + side);
+      this.map = byId("map" + side);
       this.layer = make("g", {}, this.svg);
       this.view = {x: 0, y: 0, k: 1};
       this.pointers = new Map();
       this.waiting = false;
       this.listen();
     }
+    arrange(runs) {  // rows without those that are folded
+      const box = [], rows = [];
+      for (let l = 0, row = 0; l < depth; ++l) {
+        const run = runs.find(([first, end]) => l >= first && l <= end);
+        rows[l] = run && l > run[0] ? row - 1 : row++;
+        box[l] = run && l > run[0] ? box[l - 1] : run ? boxOf(run, rows[l]) : null;
+      }
+      this.nodes.forEach((n) => {
+        n.item = box[n.layer] || n;
+        n.row = rows[n.layer];
+        n.reads = new Set();
+        if (n.item === n) return;
+        n.item.reads = n.item.reads || new Set();
+        ++n.item.count;
+        if (n.region >= 0) n.item.changes.add(n.region);
+      });
+      this.nodes.forEach((n) => n.operands.forEach((o) => {
+        if (this.nodes[o].item !== n.item) n.item.reads.add(this.nodes[o].item);
+      }));
+      this.items = [...new Set(this.nodes.map((n) => n.item))];
+      this.items.forEach((item) => { if (item.run) name(item); });
+      this.edges = layOut(this.items);
+      this.drawMap();
+    }
+    drawMap() {
+      const box = this.extent = this.bounds([]), tall = (box.y1 - box.y0) / (this.map.clientHeight || 400);
+      this.map.setAttribute("viewBox", `${box.x0} ${box.y0} ${box.x1 - box.x0} ${box.y1 - box.y0}`);
+      const paths = new Map(), high = Math.max(HEIGHT, 2 * tall);
+      for (const n of this.items) {
+        const style = "boxes" + this.color(n);
+        paths.set(style, (paths.get(style) || "") + `M${(n.x - n.width / 2).toFixed(0)} ${(n.y - high / 2).toFixed(0)}h${n.width.toFixed(0)}v${high.toFixed(0)}h${(-n.width).toFixed(0)}z`);
+      }
+      this.seen = make("rect", {class: "seen"});
+      this.map.replaceChildren(...[...paths].map(([style, d]) => make("path", {class: style, d})), this.seen);
+    }
+    color(n) {  // of a box: its heat, or its change
+      return heat ? " hot h" + n.heat : n.region >= 0 ? " changed c" + n.region % COLORS : n.run && n.changes.size ? " folded" : "";
+    }
     size() {
       return [this.svg.clientWidth || 400, this.svg.clientHeight || 400];
     }
     bounds(nodes) {
-      const list = nodes.length ? nodes : this.nodes;
+      const list = nodes.length ? nodes : this.items;
       const box = {x0: Infinity, y0: Infinity, x1: -Infinity, y1: -Infinity};
       for (const n of list) {
         box.x0 = Math.min(box.x0, n.x - n.width / 2);
@@ -166,7 +251,7 @@
       const box = this.bounds([]), [width, height] = this.size();
       const k = Math.min(1, (width - 30) / (box.x1 - box.x0), (height - 30) / (box.y1 - box.y0));
       if (k >= 0.5) return this.show(box, 1);
-      const first = this.nodes.filter((n) => n.layer < 10), top = this.bounds(first);
+      const first = this.items.filter((n) => n.row < 10), top = this.bounds(first);
       this.show({x0: top.x0, x1: top.x1, y0: top.y0, y1: top.y0 + Math.min(top.y1 - top.y0, height * 1.2)}, 1);
     }
     zoom(factor, x, y) {
@@ -191,45 +276,57 @@
       const {x, y, k} = this.view, [width, height] = this.size();
       this.layer.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${k.toFixed(5)})`);
       const view = {x0: -x / k, y0: -y / k, x1: (width - x) / k, y1: (height - y) / k};
+      this.seen.setAttribute("x", view.x0);
+      this.seen.setAttribute("y", view.y0);
+      this.seen.setAttribute("width", view.x1 - view.x0);
+      this.seen.setAttribute("height", view.y1 - view.y0);
       const seen = (b) => b.x1 >= view.x0 && b.x0 <= view.x1 && b.y1 >= view.y0 && b.y0 <= view.y1;
-      const paths = new Map();
-      for (const e of this.edges) {
-        if (!seen(e)) continue;
-        const style = e.region < 0 ? "" : "changed c" + e.region % COLORS;
-        paths.set(style, (paths.get(style) || "") + e.d);
-      }
-      const shapes = [...paths].map(([style, d]) => make("path", {class: style, d}));
-      const visible = this.nodes.filter((n) => seen({x0: n.x - n.width / 2, x1: n.x + n.width / 2, y0: n.y - HEIGHT / 2, y1: n.y + HEIGHT / 2}));
+      const shapes = this.lines(this.edges.filter(seen));
+      const visible = this.items.filter((n) => seen({x0: n.x - n.width / 2, x1: n.x + n.width / 2, y0: n.y - HEIGHT / 2, y1: n.y + HEIGHT / 2}));
       if (k < DETAIL) {
         const boxes = new Map(), grow = Math.max(0, 2.5 / k - HEIGHT) / 2;  // never thinner than a line
         for (const n of visible) {
-          const style = this.isChosen(n) ? "chosen" : hitSet.has(n) ? "hits" : n.region >= 0 ? "changed c" + n.region % COLORS : "";
+          const style = this.isChosen(n) ? " chosen" : hitSet.has(n) ? " hits" : this.color(n);
           boxes.set(style, (boxes.get(style) || "") + `M${(n.x - n.width / 2).toFixed(1)} ${n.y - HEIGHT / 2 - grow}h${n.width.toFixed(1)}v${HEIGHT + 2 * grow}h${(-n.width).toFixed(1)}z`);
         }
-        for (const [style, d] of boxes) shapes.push(make("path", {class: "boxes " + style, d}));
+        for (const [style, d] of boxes) shapes.push(make("path", {class: "boxes" + style, d}));
       } else {
         for (const n of visible) shapes.push(this.box(n));
       }
       this.layer.replaceChildren(...shapes);
     }
+    lines(edges) {
+      const paths = new Map();
+      for (const e of edges) {
+        const style = e.region < 0 ? "" : "changed c" + e.region % COLORS;
+        paths.set(style, (paths.get(style) || "") + e.d);
+      }
+      return [...paths].map(([style, d]) => make("path", {class: style, d}));
+    }
+    whole() {  // all of it with texts, for a file
+      const g = make("g", {}, this.svg);
+      g.append(...this.lines(this.edges), ...this.items.map((n) => this.box(n)));
+      return g;
+    }
     isChosen(n) {
       return chosen !== null && (chosen.node === n || (chosen.side !== this.side && chosen.node.partner === n.index));
     }
     box(n) {
-      let style = n.region >= 0 ? "changed c" + n.region % COLORS : "";
+      let style = this.color(n).slice(1);
       if (n.region >= 0 && n.region === region) style += " now";
       if (hitSet.has(n)) style += " hit";
       if (this.isChosen(n)) style += " chosen";
-      const g = make("g", {class: style, "data-node": n.index, transform: `translate(${n.x.toFixed(1)} ${n.y})`});
+      const g = make("g", {class: n.run ? style + " run" : style, "data-node": n.run ? "" : n.index, transform: `translate(${n.x.toFixed(1)} ${n.y})`});
       make("rect", {x: (-n.width / 2).toFixed(1), y: -HEIGHT / 2, width: n.width.toFixed(1), height: HEIGHT, rx: n.op === "input" ? 18 : 5}, g);
-      make("text", {y: -2}, g).textContent = n.op;
-      make("text", {y: 12, class: "type"}, g).textContent = n.type;
+      make("text", {y: -9}, g).textContent = n.op;
+      make("text", {y: 5, class: "type"}, g).textContent = n.type;
+      make("text", {y: 18, class: "type work"}, g).textContent = heat && n.group ? milliseconds(n.group[0]) : n.work;
       return g;
     }
     at(x, y) {  // the node under a point of the pane, with a finger's width around it where boxes are small
       const px = (x - this.view.x) / this.view.k, py = (y - this.view.y) / this.view.k, near = 6 / this.view.k;
       let best = null, least = near;
-      for (const n of this.nodes) {
+      for (const n of this.items) {
         const away = Math.max(Math.abs(px - n.x) - n.width / 2, Math.abs(py - n.y) - HEIGHT / 2, 0);
         if (away < least || away === 0) [best, least] = [n, away];
       }
@@ -240,6 +337,18 @@
         const rectangle = this.svg.getBoundingClientRect();
         return [event.clientX - rectangle.left, event.clientY - rectangle.top];
       };
+      const go = (event) => {  // to where the map was pressed
+        const at = this.map.getBoundingClientRect(), [width, height] = this.size(), box = this.extent;
+        const x = box.x0 + (event.clientX - at.left) / at.width * (box.x1 - box.x0);
+        const y = box.y0 + (event.clientY - at.top) / at.height * (box.y1 - box.y0), k = this.view.k;
+        const [dx, dy] = [width / 2 - x * k - this.view.x, height / 2 - y * k - this.view.y];
+        both(this, (p) => p.pan(dx, dy));
+      };
+      this.map.addEventListener("pointerdown", (event) => {
+        this.map.setPointerCapture(event.pointerId);
+        go(event);
+      });
+      this.map.addEventListener("pointermove", (event) => { if (event.buttons) go(event); });
       this.svg.addEventListener("pointerdown", (event) => {
         this.svg.setPointerCapture(event.pointerId);
         this.pointers.set(event.pointerId, local(event));
@@ -264,7 +373,7 @@
         if (!this.pointers.delete(event.pointerId)) return;
         if (this.pointers.size) return;
         this.svg.classList.remove("moving");
-        if (event.type === "pointerup" && this.pressed && !this.pressed.moved) choose(this, this.at(...local(event)));
+        if (event.type === "pointerup" && this.pressed && !this.pressed.moved) press(this, this.at(...local(event)));
       };
       this.svg.addEventListener("pointerup", release);
       this.svg.addEventListener("pointercancel", release);
@@ -301,6 +410,26 @@
   const panes = sides.map((_, side) => new Pane(side));
   const both = (pane, f) => (linked ? panes : [pane]).forEach(f);
   const redraw = () => panes.forEach((p) => p.draw());
+  function arrange() {
+    const runs = folded ? foldLayers() : [];
+    panes.forEach((p) => p.arrange(runs));
+    byId("folded").setAttribute("aria-pressed", String(folded));
+  }
+  function unfold(node) {  // what hides it
+    if (node.item === node) return;
+    const [first, last] = node.item.run;
+    for (let l = Math.max(first, node.layer - 2); l <= Math.min(last, node.layer + 2); ++l) opened.add(l);
+    arrange();
+  }
+  function press(pane, item) {
+    if (!item || !item.run) return choose(pane, item);
+    const under = pane.view.y + item.y * pane.view.k;  // what was pressed stays there
+    for (let l = item.run[0]; l <= item.run[1]; ++l) opened.add(l);
+    arrange();
+    const y = under - item.y * pane.view.k;
+    both(pane, (p) => { p.view.y = y; });
+    redraw();
+  }
 
   // ---- what is chosen
   const about = byId("about");
@@ -326,36 +455,40 @@
       describe([["operator", node.op + where], ["result", node.type], ["name", node.name], ["attributes", node.attrs],
                 ["reads", node.operands.map((o) => pane.nodes[o].name || pane.nodes[o].op).concat(node.known ? [node.known] : []).join("; ")],
                 ["is a result", node.results],
+                ["costs", node.group ? `${milliseconds(node.group[0])}, ${data.costs}${node.group[1] === node.op ? "" : "; with " + node.group[1]}${node.group[4] ? " by the law " + node.group[4] : ""}` : ""],
+                ["computes", node.flops ? number(node.flops) + "FLOP" : ""], ["moves", node.bytes ? number(node.bytes) + "B" : ""],
                 ["change", node.region < 0 ? "" : `${node.region + 1} of ${data.regions}: ${counts(stepsOf(node.region))}`]]);
     } else {
       about.textContent = "";
     }
     redraw();
   }
-  // The place in another pane that answers to a node: its partner, the nodes of its change, or the nearest that has a partner.
-  function answering(pane, node) {
-    if (node.partner >= 0) return pane.nodes[node.partner];
-    const changed = pane.nodes.filter((n) => node.region >= 0 && n.region === node.region);
-    if (changed.length) {
-      const box = pane.bounds(changed);
-      return {x: (box.x0 + box.x1) / 2, y: (box.y0 + box.y1) / 2};
-    }
-    const own = panes[1 - pane.side].nodes.filter((n) => n.partner >= 0);
-    if (!own.length) return node;
-    const near = own.reduce((a, b) => Math.abs(b.index - node.index) < Math.abs(a.index - node.index) ? b : a);
-    return pane.nodes[near.partner];
+  // What the other pane shows of a node: the same node, the change that it is part of, or what lies at its height.
+  function counterpart(pane, node) {
+    const middle = (nodes) => {
+      const box = pane.bounds(nodes.map((n) => n.item));
+      return {x: (box.x0 + box.x1) / 2, y: node.item.y};
+    };
+    if (node.partner >= 0) return pane.nodes[node.partner].item;
+    const same = pane.nodes.filter((n) => n.region === node.region);
+    if (node.region >= 0 && same.length) return middle(same);
+    const near = pane.nodes.reduce((best, n) => Math.abs(n.layer - node.layer) < Math.abs(best.layer - node.layer) ? n : best);
+    return middle([near]);
   }
   function reveal(pane, node) {  // move as little as needed
+    unfold(node);
     const [width, height] = pane.size(), k = Math.max(pane.view.k, 0.6);
     panes.forEach((p) => {
       if (p !== pane && !linked) return;
-      const to = p === pane ? node : answering(p, node);
+      const to = p === pane ? node : counterpart(p, node);
       p.view = {k, x: width / 2 - to.x * k, y: height / 2 - to.y * k};
     });
     redraw();
   }
   function step(pane, by) {
-    const at = chosen && chosen.side === pane.side ? chosen.node.index + by : 0;
+    const inChange = pane.nodes.findIndex((n) => n.region >= 0 && n.region === region);
+    const at = chosen && chosen.side === pane.side ? chosen.node.index + by
+      : chosen && chosen.node.partner >= 0 ? chosen.node.partner + by : Math.max(0, inChange);
     const node = pane.nodes[Math.min(pane.nodes.length - 1, Math.max(0, at))];
     choose(pane, node);
     reveal(pane, node);
@@ -364,6 +497,8 @@
   // ---- changes
   const showRegion = (r) => {
     region = r;
+    chosen = null;
+    if (folded) arrange();
     const parts = panes.map((p) => p.nodes.filter((n) => n.region === r));
     const boxes = panes.map((p, i) => parts[i].length ? p.bounds(parts[i]) : null);
     const [a, b] = [boxes[0] || boxes[1], boxes[1] || boxes[0]];
@@ -375,15 +510,28 @@
       const box = i ? b : a;
       p.view = {k, x: width / 2 - (box.x0 + box.x1) / 2 * k, y: height / 2 - y * k};
     });
-    describe([["change", `${r + 1} of ${data.regions}`], ["rewrites", counts(stepsOf(r))],
+    const alike = data.kinds.filter((kind) => kind === data.kinds[r]).length;
+    describe([["change", `${r + 1} of ${data.regions}`], ["in all", alike > 1 ? `${alike} times the same change` : ""],
+              ["rewrites", counts(stepsOf(r))],
               ["before", counts(parts[0].map((n) => n.op)) || "nothing"],
               ["after", counts((parts[1] || []).map((n) => n.op)) || "nothing"]]);
     byId("which").textContent = `change ${r + 1} of ${data.regions}`;
     redraw();
   };
   const nextRegion = (by) => {
-    if (data.regions) showRegion(region < 0 ? (by > 0 ? 0 : data.regions - 1) : (region + by + data.regions) % data.regions);
+    if (!data.regions) return;
+    showRegion(region < 0 ? (by > 0 ? 0 : data.regions - 1) : (region + by + data.regions) % data.regions);
+    history.replaceState(null, "", `#change-${region + 1}`);
   };
+  const linkedRegion = () => {  // that the address names
+    const at = /^#change-(\d+)$/.exec(location.hash);
+    return at && at[1] >= 1 && at[1] <= data.regions ? at[1] - 1 : -1;
+  };
+  function goTo(r) {
+    showRegion(r);
+    history.replaceState(null, "", `#change-${r + 1}`);
+    byId("picture").scrollIntoView({block: "start"});
+  }
 
   // ---- search
   const input = byId("search");
@@ -407,6 +555,47 @@
     byId("found").textContent = `${hit + 1} of ${hits.length}, ${sides.length < 2 ? "" : hits[hit].pane.side ? "after" : "before"}`;
   }
 
+  // ---- the pictures as one file, with the colors that they have now
+  function plain(color) {  // as programs read it that know no color()
+    const at = /^color\(srgb ([\d.e-]+) ([\d.e-]+) ([\d.e-]+)/.exec(color);
+    return at ? `rgb(${at.slice(1).map((x) => Math.round(255 * x)).join(" ")})`.replace(/ /g, ",") : color;
+  }
+  function pictureFile() {
+    const file = make("svg", {xmlns: SVG});
+    const page = getComputedStyle(document.body);
+    let x = 0, high = 0;
+    const parts = panes.map((p) => {
+      const g = p.whole(), box = p.extent;
+      for (const e of g.querySelectorAll("path,rect,text")) {
+        const style = getComputedStyle(e);
+        for (const what of ["fill", "stroke"]) e.setAttribute(what, plain(style[what]));
+        if (e.tagName === "text") {
+          for (const what of ["font-size", "font-family", "text-anchor"]) e.setAttribute(what, style.getPropertyValue(what));
+        } else {
+          e.setAttribute("stroke-width", parseFloat(style.strokeWidth));
+        }
+        e.removeAttribute("class");
+      }
+      g.remove();
+      g.setAttribute("transform", `translate(${(x + 20 - box.x0).toFixed(1)} ${20 - box.y0})`);
+      x += box.x1 - box.x0 + 60;
+      high = Math.max(high, box.y1 - box.y0 + 40);
+      return g;
+    });
+    file.setAttribute("width", x.toFixed(0));
+    file.setAttribute("height", high);
+    make("rect", {width: "100%", height: "100%", fill: page.backgroundColor}, file);
+    file.append(...parts);
+    return new Blob([new XMLSerializer().serializeToString(file)], {type: "image/svg+xml"});
+  }
+  function exportPictures() {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(pictureFile());
+    link.download = document.title.replace(/^.*[\\/]/, "") + ".svg";
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
+
   // ---- controls
   const fit = () => panes.forEach((p) => p.show(p.bounds([]), 1));
   const zoomAll = (factor) => panes.forEach((p) => p.zoom(factor, p.size()[0] / 2, p.size()[1] / 2));
@@ -416,6 +605,21 @@
   click("fit", fit);
   click("closer", () => zoomAll(1.4));
   click("farther", () => zoomAll(1 / 1.4));
+  function fold() {
+    folded = !folded;
+    opened.clear();
+    arrange();
+    if (region >= 0) showRegion(region);
+    else panes.forEach((p) => p.start());
+  }
+  click("folded", fold);
+  click("heat", () => {
+    heat = !heat;
+    byId("heat").setAttribute("aria-pressed", String(heat));
+    panes.forEach((p) => p.drawMap());
+    redraw();
+  });
+  click("export", exportPictures);
   click("theme", () => {
     const root = document.documentElement;
     const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -437,23 +641,46 @@
   document.addEventListener("keydown", (event) => {
     if (event.target === input || event.ctrlKey || event.metaKey || event.altKey) return;
     const action = {n: () => nextRegion(1), p: () => nextRegion(-1), 0: fit, "/": () => input.focus(), t: () => byId("theme").click(),
+                    f: () => byId("folded").click(), h: () => byId("heat").click(),
                     Escape: () => choose(panes[0], null)}[event.key];
     if (!action) return;
     event.preventDefault();
     action();
   });
   for (const button of document.querySelectorAll("button.place")) {
+    button.addEventListener("click", () => goTo(Number(button.dataset.region)));
+  }
+  for (const link of document.querySelectorAll('a[href^="#change-"]')) {
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      goTo(Number(link.hash.slice("#change-".length)) - 1);
+    });
+  }
+  for (const button of document.querySelectorAll("button.jump")) {
     button.addEventListener("click", () => {
-      showRegion(Number(button.dataset.region));
+      const pane = panes[Number(button.dataset.side)], node = pane.nodes[Number(button.dataset.node)];
+      choose(pane, node);
+      reveal(pane, node);
       byId("picture").scrollIntoView({block: "start"});
     });
   }
-  if (!data.regions) {
-    byId("previous").disabled = byId("next").disabled = true;
-  } else {
-    byId("which").textContent = `${data.regions} change${data.regions > 1 ? "s" : ""}`;
-  }
+  addEventListener("hashchange", () => { if (linkedRegion() >= 0) goTo(linkedRegion()); });
+  // What is printed is all of it.
+  let closed = [];
+  addEventListener("beforeprint", () => {
+    closed = [...document.querySelectorAll("details:not([open])")];
+    closed.forEach((d) => { d.open = true; });
+  });
+  addEventListener("afterprint", () => closed.forEach((d) => { d.open = false; }));
+
+  const total = sides.reduce((sum, nodes) => sum + nodes.length, 0);
+  folded = data.regions > 0 && total > FOLDED && hiddenBy(foldLayers()) > total / 2;
+  byId("folded").disabled = byId("previous").disabled = byId("next").disabled = !data.regions;
+  byId("heat").disabled = !most;
   byId("picture").hidden = false;
-  panes.forEach((p) => p.start());
+  arrange();
+  if (!data.regions) panes.forEach((p) => p.start());
+  else if (linkedRegion() >= 0) goTo(linkedRegion());
+  else showRegion(0);
   new ResizeObserver(redraw).observe(byId("picture"));
 })();

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "core/ops/ops.h"
 
 namespace rewright {
@@ -69,6 +70,23 @@ TEST_F(GraphChangesTest, SiblingsThatBecomeOneAreOneChangeAndOthersAreOthers) {
   EXPECT_EQ(region(between), region(left));
   EXPECT_EQ(region(Add("sqrt", {between})), region(left));
   EXPECT_EQ(region(x_), -1);
+}
+
+TEST_F(GraphChangesTest, ChangesThatAreAlikeHaveOneKind) {
+  const auto make = [&](bool merged) {
+    Value at = x_;
+    for (int layer = 0; layer < 3; ++layer) {
+      const std::string op = layer == 2 ? "tanh" : "relu";
+      at = Add("exp",
+               {merged ? Add(op, {at}, absl::StrCat("r", layer)) : Add(op, {Add(op, {at})}, absl::StrCat("r", layer))},
+               absl::StrCat("e", layer));
+    }
+    return Of(at);
+  };
+  const Graph before = make(false), after = make(true);
+  const GraphChanges changes = ChangesBetween(before, after);
+  ASSERT_EQ(changes.regions, 3);
+  EXPECT_THAT(changes.kind, ElementsAre(0, 0, 2));
 }
 
 TEST_F(GraphChangesTest, OtherAttributesAndWeightsAreChanges) {

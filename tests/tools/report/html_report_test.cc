@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "nlohmann/json.hpp"
@@ -50,7 +51,6 @@ TEST(HtmlReportTest, NamesOfAModelAreNoMarkup) {
   const std::string evil = "</td><script>alert(1)</script><img src=x onerror='f()'>\"&";
   ReportPage page;
   page.setting.model = page.written = page.setting.settings.search = page.setting.settings.cost = page.device = evil;
-  page.groups_before = {{evil, evil, evil, 2, 3e-3, 1, 1}};
   OptimizeReport report;
   report.verdict = evil;
   const auto arena = std::make_shared<Arena>();
@@ -58,6 +58,10 @@ TEST(HtmlReportTest, NamesOfAModelAreNoMarkup) {
   const Value y = *arena->Apply("relu", {x});
   const Graph original(arena, {x}, {{*arena->Apply("relu", {y}), evil}});
   page.original = &original;
+  page.other_runtime = evil;
+  page.costs_before = page.costs_after = {{{y.node}, {evil, evil, evil, 1, 3e-3, 1, 1}}};
+  page.rates = Rates{1e9, {{0, 1e9}}};
+  page.progress = {{1, 1, 1, 0.5, 2e-3, 1e-3}};
   report.graph = Graph(arena, {x}, {{y, evil}});
   report.rewritten = true;
   report.check.done = report.check.equal = true;
@@ -72,8 +76,47 @@ TEST(HtmlReportTest, NamesOfAModelAreNoMarkup) {
   EXPECT_THAT(html, HasSubstr("&lt;script&gt;alert(1)"));
   const auto elements = Elements(html);
   EXPECT_EQ(elements.count("script"), 2u);  // the data and what draws them
-  EXPECT_EQ(elements.count("svg"), 3u);
+  EXPECT_EQ(elements.count("svg"), 6u);     // two panes with their maps, roofline, search
   EXPECT_EQ(elements.count("h1"), 1u);
+}
+
+// The page of a graph that a rewrite made cheaper by 1 ms of 2.
+std::string PageOf(ReportPage page) {
+  const auto arena = std::make_shared<Arena>();
+  const Value x = *arena->AddInput("x", {DType::kFloat32, {2}});
+  const Value y = *arena->Apply("relu", {x});
+  const Value z = *arena->Apply("relu", {y});
+  const Graph original(arena, {x}, {{z, "z"}});
+  page.original = &original;
+  OptimizeReport report;
+  report.graph = Graph(arena, {x}, {{y, "z"}});
+  report.rewritten = report.baseline = true;
+  report.verdict = "cost lower by 2 times";
+  report.cost_before = 2e-3;
+  report.cost_after = 1e-3;
+  report.search.trace = {{-1, "relu-of-relu", "z", 2e-3, 2e-3, {{z, y}}}};
+  report.path = {0};
+  return HtmlReport(page, report, RuleIndex());
+}
+
+TEST(HtmlReportTest, TellsWhatARewriteOfTheBaselineGainsAndThatNothingWasMeasured) {
+  ReportPage page;
+  page.setting.settings.cost = "analytic:zen3";
+  page.device = "zen3";
+  page.path_costs = {1e-3};
+  page.other_runtime = "in onnxruntime: 1.07 of the original's time";
+  const std::string html = PageOf(page);
+  EXPECT_THAT(html, HasSubstr("estimated 2 times faster on zen3 (described, not measured)"));
+  EXPECT_THAT(html, HasSubstr("relu-of-relu <span class=\"note\">gains 1 ms</span>"));
+  EXPECT_THAT(html, HasSubstr("data-region=\"0\""));
+  EXPECT_THAT(html, HasSubstr("id=\"change-1\""));
+  EXPECT_THAT(html, HasSubstr("in onnxruntime: 1.07 of the original"));
+  page.setting.settings.cost = "measured";
+  page.path_costs = {std::nan("")};
+  const std::string measured = PageOf(page);
+  EXPECT_THAT(measured, HasSubstr("<p>cost lower by 2 times"));
+  EXPECT_THAT(measured, Not(HasSubstr("not measured")));
+  EXPECT_THAT(measured, HasSubstr("with the next"));
 }
 
 TEST(HtmlReportTest, IsWrittenBesideTheModel) {
@@ -89,13 +132,29 @@ TEST(HtmlReportTest, IsWrittenBesideTheModel) {
   const auto elements = Elements(html);
   EXPECT_EQ(elements.count("link") + elements.count("img"), 0u);
   EXPECT_EQ(elements.count("script"), 2u);
-  EXPECT_EQ(elements.count("svg"), 3u);
+  EXPECT_EQ(elements.count("svg"), 6u);
   EXPECT_THAT(html, HasSubstr("a&amp;b.onnx"));
   EXPECT_THAT(html, HasSubstr("equal within tolerance"));
   for (const auto& rewrite : outcome.Json()["rewrites"]) {
     EXPECT_THAT(html, HasSubstr("<pre>rule " + rewrite["rule"].get<std::string>()));
   }
   EXPECT_THAT(html, HasSubstr("proved, "));
+  EXPECT_THAT(html, Not(HasSubstr("Gains:")));
+  // Each node has a group with its cost; the costs of a side are those of its graph.
+  const size_t at = html.find("id=\"graphs\">") + 12;
+  const auto data = nlohmann::json::parse(html.substr(at, html.find("</script>", at) - at));
+  for (int side = 0; side < 2; ++side) {
+    double sum = 0;
+    for (const auto& group : data["sides"][side]["groups"]) sum += group[0].get<double>();
+    EXPECT_NEAR(sum, outcome.Json()[side == 0 ? "cost_before_ms" : "cost_after_ms"].get<double>(), 1e-6);
+    for (const auto& node : data["sides"][side]["nodes"]) {
+      EXPECT_EQ(node[8].get<int>() < 0, node[0] == "input");
+      if (node[0] == "matmul") {
+        EXPECT_GT(node[9].get<double>(), 0);
+        EXPECT_GT(node[10].get<double>(), 0);
+      }
+    }
+  }
   EXPECT_EQ(Rewright(optimize + " --report /nonexistent/r.html").status, 2);
 }
 

@@ -51,18 +51,40 @@ GroupLine Describe(const Graph& graph, const Group& group) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<GroupLine>> GroupsOf(Device& device, const Graph& graph) {
-  std::map<std::tuple<std::string, std::string, std::string>, GroupLine> lines;
-  for (const Group& group : device.Partition(graph)) {
-    absl::StatusOr<double> seconds = device.Cost(graph, group);
-    if (!seconds.ok()) return seconds.status();
-    if (*seconds <= 0) continue;
+absl::StatusOr<std::vector<CostedGroup>> CostedGroupsOf(Device& device, const Graph& graph) {
+  std::vector<CostedGroup> costed;
+  for (Group& group : device.Partition(graph)) {
+    ASSIGN_OR_RETURN(const double seconds, device.Cost(graph, group));
     GroupLine line = Describe(graph, group);
-    ASSIGN_OR_RETURN(line.law, device.LawOf(graph, group));
-    GroupLine& all = lines.try_emplace({line.operators, line.types, line.law}, line).first->second;
+    line.count = 1;
+    line.seconds = seconds;
+    if (seconds > 0) {
+      ASSIGN_OR_RETURN(line.law, device.LawOf(graph, group));
+    }
+    costed.push_back({std::move(group.nodes), std::move(line)});
+  }
+  return costed;
+}
+
+GroupLine WorkOf(const Graph& graph, NodeId application) {
+  const Node& node = graph.node(application);
+  Group group = {{application}, node.operands, {}};
+  std::sort(group.inputs.begin(), group.inputs.end());
+  group.inputs.erase(std::unique(group.inputs.begin(), group.inputs.end()), group.inputs.end());
+  for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) group.outputs.push_back({application, k});
+  return Describe(graph, group);
+}
+
+std::vector<GroupLine> Merged(const std::vector<CostedGroup>& groups) {
+  std::map<std::tuple<std::string, std::string, std::string>, GroupLine> lines;
+  for (const auto& [nodes, line] : groups) {
+    if (line.seconds <= 0) continue;
+    const auto [at, first] = lines.try_emplace({line.operators, line.types, line.law}, line);
+    if (first) continue;
     // Groups that differ in their inputs alone stand in one line: the means of what they cost and do.
+    GroupLine& all = at->second;
     const double before = all.count, after = ++all.count;
-    all.seconds = (all.seconds * before + *seconds) / after;
+    all.seconds = (all.seconds * before + line.seconds) / after;
     all.flops = (all.flops * before + line.flops) / after;
     all.bytes = (all.bytes * before + line.bytes) / after;
   }
@@ -71,6 +93,11 @@ absl::StatusOr<std::vector<GroupLine>> GroupsOf(Device& device, const Graph& gra
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const GroupLine& a, const GroupLine& b) { return a.seconds * a.count > b.seconds * b.count; });
   return sorted;
+}
+
+absl::StatusOr<std::vector<GroupLine>> GroupsOf(Device& device, const Graph& graph) {
+  ASSIGN_OR_RETURN(const std::vector<CostedGroup> groups, CostedGroupsOf(device, graph));
+  return Merged(groups);
 }
 
 absl::StatusOr<std::map<std::string, int>> LawsOf(Device& device, const Graph& graph) {

@@ -21,6 +21,21 @@ struct GroupLine {
   double bytes = 0;    // read and written by one, each operand and result once
 };
 
+// A group of a graph with what it costs and does.
+struct CostedGroup {
+  std::vector<NodeId> nodes;
+  GroupLine line;  // count = 1
+};
+
+// All groups in the order of the device, those that cost nothing too. Errors: those of Device::Cost.
+absl::StatusOr<std::vector<CostedGroup>> CostedGroupsOf(Device& device, const Graph& graph);
+
+// What one application does by itself: FLOPs, and bytes of its operands and results.
+GroupLine WorkOf(const Graph& graph, NodeId application);
+
+// Groups that look alike as one line each, without those that cost nothing, dearest (together) first.
+std::vector<GroupLine> Merged(const std::vector<CostedGroup>& groups);
+
 // The groups that cost anything, dearest (together) first. Errors: those of Device::Cost.
 absl::StatusOr<std::vector<GroupLine>> GroupsOf(Device& device, const Graph& graph);
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tools/library/equal_models.h"
-#include "tools/report/html_report.h"
+#include "tools/report/html_page.h"
 
 namespace rewright {
 namespace {

@@ -21,6 +21,7 @@
 #include "core/base/status_macros.h"
 #include "core/onnx/model_file.h"
 #include "core/onnx/onnx.h"
+#include "runtime/measure/machine_rates.h"
 #include "runtime/measure/timing_policy.h"
 #include "tools/library/optimize_model.h"
 #include "tools/program/flags.h"
@@ -29,7 +30,9 @@
 #include "tools/program/outputs.h"
 #include "tools/program/progress.h"
 #include "tools/program/verb.h"
+#include "tools/report/cost_pictures.h"
 #include "tools/report/html_report.h"
+#include "tools/report/path_costs.h"
 #include "tools/verbs/compare/groups.h"
 #include "tools/verbs/error/rounding.h"
 #include "tools/verbs/optimize/proof_file.h"
@@ -40,6 +43,8 @@
 namespace rewright {
 namespace {
 
+// The time in which the steps of a report's path are costed one by one.
+constexpr double kPathSeconds = 10;
 // The part of --time-limit that an estimate of rounding may take.
 constexpr double kRoundingSeconds = 5;
 
@@ -68,16 +73,23 @@ class Watcher : public OptimizeObserver {
     };
     wants_stopped = true;
     progress = [this](const SearchProgress& now) {
+      const bool better = costs_.empty() || now.best_cost < costs_.back().best_cost;
+      if (!better && costs_.size() > 1 && costs_.back().best_cost == costs_.end()[-2].best_cost) costs_.pop_back();
+      costs_.push_back(now);
       const double of_budget = static_cast<double>(now.steps) / static_cast<double>(std::max<int64_t>(1, now.budget));
       progress_.Update(of_budget, absl::StrFormat("%s, cost %.4g -> %.4g ms, %d graphs", phase_, now.first_cost * 1e3,
                                                   now.best_cost * 1e3, now.explored));
     };
   }
 
+  // The lowest costs over the time, each from its first moment to its last.
+  const std::vector<SearchProgress>& costs() const { return costs_; }
+
  private:
   Console& console_;
   Progress progress_;
   std::string phase_;
+  std::vector<SearchProgress> costs_;
 };
 
 // Writes the result to -o, which may be standard output.
@@ -374,28 +386,41 @@ TraceSetting SettingOf(const OptimizeFlags& flags, const CommonFlags& common) {
   return {flags.input, flags.output, flags.model, SettingsOf(flags, common)};
 }
 
+// The picture of the memory that a run takes, where the device that costs are measured on can run.
+absl::StatusOr<std::string> MemoryOf(Device& device, const Graph& graph) {
+  if (!device.runs()) return std::string();
+  ASSIGN_OR_RETURN(const Schedule schedule, device.Compile(graph));
+  return MemoryPlot(schedule);
+}
+
+absl::Status FillCosts(Device& device, const Graph& original, const OptimizeReport& report, ReportPage* page) {
+  ASSIGN_OR_RETURN(page->costs_before, CostedGroupsOf(device, original));
+  ASSIGN_OR_RETURN(page->costs_after, CostedGroupsOf(device, report.graph));
+  page->path_costs = CostsAlong(original, report.search.trace, report.path, device, kPathSeconds);
+  ASSIGN_OR_RETURN(page->rates, MeasureRates(device));
+  if (page->measured()) {
+    ASSIGN_OR_RETURN(page->memory, MemoryOf(device, report.graph));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WriteReport(const OptimizeFlags& flags, const ImportedModel& model, const OptimizedModel& result,
                          const OptimizerRules& rules, const Engine& engine, const CommonFlags& common,
-                         const std::string& other_runtime) {
+                         ReportPage page) {
   std::unique_ptr<Device> analytic;
   if (!IsMeasured(flags.settings)) {
     ASSIGN_OR_RETURN(analytic, MakeDevice(flags.settings.cost));
   }
   Device& device = analytic != nullptr ? *analytic : *engine.device();
-  const OptimizeReport& report = result.report;
-  ReportPage page;
   page.setting = SettingOf(flags, common);
   page.device = device.name();
   page.date = absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone());
   page.written = WrittenText(flags, model, result);
-  page.other_runtime = other_runtime;
   page.checked = flags.settings.check;
   page.original = &model.graph;
   if (result.proof) page.proof = result.proof->text;
-  for (auto [graph, lines] : {std::pair(&model.graph, &page.groups_before), {&report.graph, &page.groups_after}}) {
-    ASSIGN_OR_RETURN(*lines, GroupsOf(device, *graph));
-  }
-  return WriteOutput(flags.report, HtmlReport(page, report, rules.all));
+  RETURN_IF_ERROR(FillCosts(device, model.graph, result.report, &page));
+  return WriteOutput(flags.report, HtmlReport(page, result.report, rules.all));
 }
 
 absl::Status CheckFiles(const OptimizeFlags& flags, Session& session) {
@@ -459,12 +484,14 @@ absl::StatusOr<Answer> RunOptimize(const OptimizeFlags& flags, Session& session)
   const InterruptGuard interrupt;
   OptimizedModel result;
   std::optional<Measurement> in_onnxruntime, in_rewright;
+  ReportPage page;
   {
     const Watcher watcher(console);
     ASSIGN_OR_RETURN(result, OptimizeModel(model, rules, engine, SettingsOf(flags, session.flags), limit, watcher));
     in_onnxruntime = InOnnxRuntime(flags, watcher, model, result, limit, session);
     in_rewright = InRewright(flags, watcher, model, result, limit, session);
     RevertIfSlower(flags, model, in_onnxruntime, &result);
+    page.progress = watcher.costs();
   }
   const OptimizeReport& report = result.report;
   if (result.failed_matches > 0) {
@@ -506,7 +533,8 @@ absl::StatusOr<Answer> RunOptimize(const OptimizeFlags& flags, Session& session)
   console.json()["behind"] = original.tail.size();
   console.json()["written"] = flags.output.empty() ? "nothing" : report.rewritten ? "rewritten" : "input";
   if (!flags.report.empty()) {
-    RETURN_IF_ERROR(WriteReport(flags, original, result, rules, engine, session.flags, other_runtime));
+    page.other_runtime = other_runtime;
+    RETURN_IF_ERROR(WriteReport(flags, original, result, rules, engine, session.flags, std::move(page)));
   }
   if (!flags.trace.empty()) RETURN_IF_ERROR(WriteOutput(flags.trace, trace));
   if (!flags.proof.empty()) RETURN_IF_ERROR(WriteOutput(flags.proof, proof));

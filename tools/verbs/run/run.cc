@@ -22,6 +22,7 @@
 #include "tools/program/verb.h"
 #include "tools/verbs/compare/groups.h"
 #include "tools/verbs/rules/rules.h"
+#include "tools/verbs/run/run_trace.h"
 
 namespace rewright {
 namespace {
@@ -38,6 +39,7 @@ struct RunFlags {
   std::vector<std::string> no_rules;
   int64_t iterations = 30;
   int64_t warmup = 3;
+  std::string trace;
 };
 
 // A file name of its own for every output: what a path cannot hold becomes _.
@@ -80,11 +82,14 @@ absl::Status SaveOutputs(const std::vector<std::string>& paths, const Graph& gra
   return absl::OkStatus();
 }
 
-void Report(const Graph& graph, const Executable& executable, const Summary& seconds, Console& console) {
+void Report(const Graph& graph, const Executable& executable, const std::vector<double>& samples, Console& console) {
   const GraphFeatures features = FeaturesOf(graph);
-  console.Result(absl::StrFormat("latency:  median %.3f ms, min %.3f, p90 %.3f, spread %.1f %% over %d runs",
-                                 seconds.median * 1e3, seconds.min * 1e3, seconds.p90 * 1e3, seconds.spread * 100,
-                                 seconds.count));
+  const Summary seconds = Summarize(samples);
+  const double p99 = Quantile(samples, 0.99), rate = seconds.mean > 0 ? 1 / seconds.mean : 0;
+  console.Result(absl::StrFormat("latency:  median %.3f ms, min %.3f, p90 %.3f, p99 %.3f, spread %.1f %% over %d runs",
+                                 seconds.median * 1e3, seconds.min * 1e3, seconds.p90 * 1e3, p99 * 1e3,
+                                 seconds.spread * 100, seconds.count));
+  console.Result(absl::StrFormat("rate:     %.4g runs a second, one after the other", rate));
   console.Result(absl::StrFormat("work:     %.3f G FLOP, %.1f GFLOP/s", features.flops / 1e9,
                                  seconds.median > 0 ? features.flops / seconds.median / 1e9 : 0));
   console.Result(absl::StrFormat("memory:   %s for activations (%s live at once), %s for weights as they are read",
@@ -92,10 +97,9 @@ void Report(const Graph& graph, const Executable& executable, const Summary& sec
                                  BytesText(static_cast<double>(executable.peak_live_bytes())),
                                  BytesText(static_cast<double>(executable.constant_bytes()))));
   Json& json = console.json();
-  json["latency_ms"] = {{"median", seconds.median * 1e3},
-                        {"min", seconds.min * 1e3},
-                        {"p90", seconds.p90 * 1e3},
-                        {"spread", seconds.spread}};
+  json["latency_ms"] = {{"median", seconds.median * 1e3}, {"min", seconds.min * 1e3}, {"p50", seconds.median * 1e3},
+                        {"p90", seconds.p90 * 1e3},       {"p99", p99 * 1e3},         {"spread", seconds.spread}};
+  json["runs_per_second"] = rate;
   json["iterations"] = seconds.count;
   json["constant_bytes"] = executable.constant_bytes();
   json["peak_activation_bytes"] = executable.arena_bytes();
@@ -109,7 +113,8 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   absl::StatusOr<ImportedModel> model = LoadModel(flags.model, reading, console);
   if (!model.ok()) return model.status();
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, OutputPaths(flags, model->graph, session));
-  RETURN_IF_ERROR(CheckOutputs({{"--profile", flags.profile, OutputFlag::Use::kKeep}}, {flags.model}, session));
+  RETURN_IF_ERROR(CheckOutputs({{"--profile", flags.profile, OutputFlag::Use::kKeep}, {"--trace", flags.trace}},
+                               {flags.model}, session));
   absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(*model, flags.inputs, session.flags.seed);
   if (!inputs.ok()) return inputs.status();
   absl::StatusOr<Engine> engine =
@@ -134,10 +139,16 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
     progress.Update(static_cast<double>(done++) / total, "");
     return InterruptGuard::interrupted();
   };
-  absl::StatusOr<Summary> seconds = TimeRuns(**executable, *inputs, options);
-  if (!seconds.ok()) return seconds.status();
+  std::vector<double> samples;
+  options.samples = &samples;
+  RETURN_IF_ERROR(TimeRuns(**executable, *inputs, options).status());
   ShowLoss(engine->profile_loss(), console);
-  Report(model->graph, **executable, *seconds, console);
+  Report(model->graph, **executable, samples, console);
+  if (!flags.trace.empty()) {
+    ASSIGN_OR_RETURN(const std::string trace,
+                     TraceOfRun(model->graph, engine->device(), **executable, *inputs, session.flags.threads));
+    RETURN_IF_ERROR(WriteOutput(flags.trace, trace));
+  }
   if (engine->onnxruntime() != nullptr) {
     for (const std::string& fault : engine->device()->faults()) console.Note(fault);
   }
@@ -163,6 +174,10 @@ Action DeclareRun(CommandLine& line) {
   line.AddOutputPath("--profile", &flags->profile,
                      "Database of measured costs, as optimize fills it: kernels are chosen by them")
       .Type("DB");
+  line.AddOutputPath("--trace", &flags->trace,
+                     "Write when each kernel of one more run begins and how long it takes, for Perfetto and "
+                     "chrome://tracing; - is standard output")
+      .Type("F.json");
   line.AddInt("--iterations", &flags->iterations, 1, 1'000'000, "Measured runs (default 30; reference 1)");
   line.AddInt("--warmup", &flags->warmup, 0, 1'000'000, "Runs before that (default 3; reference 0)");
   return [flags, line](Session& session) {

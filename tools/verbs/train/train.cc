@@ -37,6 +37,7 @@
 #include "tools/verbs/train/ranks.h"
 #include "tools/verbs/train/step_search.h"
 #include "tools/verbs/train/train_layout.h"
+#include "tools/verbs/train/train_report.h"
 #include "tools/verbs/train/trained_model.h"
 #include "verifier/claims/sharding_laws.h"
 
@@ -50,7 +51,7 @@ struct TrainFlags {
   std::string events_folder;
   bool seed_given = false;
   std::string output;
-  std::string plan, proof, lists;
+  std::string plan, proof, lists, report;
   std::string device = "cpu";
   LayoutFlags layout;
   double timeout = 300;
@@ -95,9 +96,11 @@ void ShowTrained(const Trainer& trainer, Console& console) {
 // Progress and metrics of a run.
 class Reporter {
  public:
-  Reporter(const Trainer& trainer, const TrainConfig& config, std::optional<EventFile> events, Console& console)
+  Reporter(const Trainer& trainer, const TrainConfig& config, std::optional<EventFile> events, TrainingCurves* curves,
+           Console& console)
       : trainer_(trainer),
         events_(std::move(events)),
+        curves_(curves),
         batch_(config.batch),
         first_(trainer.position()),
         console_(console),
@@ -106,6 +109,7 @@ class Reporter {
   void operator()(const StepReport& report) {
     Line(report);
     Event(report);
+    curves_->Add(report);
     const auto done = static_cast<double>(report.step - first_);
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     const double left = seconds / done * static_cast<double>(trainer_.total_steps() - report.step);
@@ -135,14 +139,7 @@ class Reporter {
   // A run does not end for want of its metrics.
   void Event(const StepReport& report) {
     if (!events_) return;
-    std::vector<std::pair<std::string, double>> values = {
-        {"loss", report.loss}, {"learning_rate", report.learning_rate}, {"seconds", report.seconds}};
-    if (report.gradient_norm) values.emplace_back("gradient_norm", *report.gradient_norm);
-    if (report.measurement) values.emplace_back("validation/loss", report.measurement->loss);
-    if (report.measurement && report.measurement->accuracy) {
-      values.emplace_back("validation/accuracy", *report.measurement->accuracy);
-    }
-    const absl::Status status = events_->Write(report.step, values);
+    const absl::Status status = events_->Write(report.step, MetricsOf(report));
     if (status.ok()) return;
     console_.Warning(absl::StrCat(status.message(), "; no more events are written"));
     events_.reset();
@@ -158,6 +155,7 @@ class Reporter {
 
   const Trainer& trainer_;
   std::optional<EventFile> events_;
+  TrainingCurves* const curves_;
   const int64_t batch_, first_;
   Console& console_;
   Progress progress_;
@@ -172,20 +170,38 @@ absl::StatusOr<std::vector<int64_t>> OfAllRanks(Communicator& ranks, int64_t num
   return numbers;
 }
 
-// The plan of a step, with what all ranks have measured of it.
-absl::Status WritePlan(const Trainer& trainer, const std::string& path, Communicator& ranks) {
+// The plan of a step, with the means of what all ranks have measured of it. REQUIRES: the step has one.
+absl::StatusOr<distributed::Plan> MeasuredPlan(const Trainer& trainer, Communicator& ranks) {
   const distributed::PlanExecutor* const sums = trainer.running().sums.get();
-  if (sums == nullptr) {
-    return absl::InvalidArgumentError("--plan: found a step of one graph, expected data.micro_batches of at least 2");
-  }
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                    AllGather(ranks, "the plan", distributed::PrintPlan(sums->MeasuredPlan())));
-  if (ranks.rank() != 0) return absl::OkStatus();
   std::vector<distributed::Plan> measured;
   for (const std::string& text : texts) {
     ASSIGN_OR_RETURN(measured.emplace_back(), distributed::ParsePlan(text));
   }
-  return WriteOutput(path, distributed::PrintPlan(distributed::MeanOf(measured)));
+  return distributed::MeanOf(measured);
+}
+
+absl::Status WritePlan(const Trainer& trainer, const std::string& path, Communicator& ranks) {
+  if (trainer.running().sums == nullptr) {
+    return absl::InvalidArgumentError("--plan: found a step of one graph, expected data.micro_batches of at least 2");
+  }
+  ASSIGN_OR_RETURN(const distributed::Plan plan, MeasuredPlan(trainer, ranks));
+  return ranks.rank() == 0 ? WriteOutput(path, distributed::PrintPlan(plan)) : absl::OkStatus();
+}
+
+// The page about the run, with the lanes of ranks where a step has a plan.
+absl::Status WriteReport(const Trainer& trainer, const TrainFlags& flags, const TrainingCurves& curves,
+                         Communicator& ranks) {
+  std::string lanes;
+  if (trainer.running().sums != nullptr) {
+    ASSIGN_OR_RETURN(const distributed::Plan plan, MeasuredPlan(trainer, ranks));
+    ASSIGN_OR_RETURN(lanes, RankLanes(plan));
+  }
+  if (ranks.rank() != 0) return absl::OkStatus();
+  const std::string note = absl::StrFormat("%d steps on %s, last loss %.6g", trainer.position(),
+                                           Counted(ranks.size(), "rank"), trainer.last_loss());
+  return WriteOutput(flags.report, TrainingPage(flags.config, note, curves, lanes));
 }
 
 // Proves, before the first step, that the lists of all ranks compute the step of one device.
@@ -275,6 +291,7 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
     RETURN_IF_ERROR(CheckOutputs({{"--output", flags.output, OutputFlag::Use::kReplace, /*binary=*/true},
                                   {"--plan", flags.plan},
                                   {"--prove", flags.proof},
+                                  {"--report", flags.report},
                                   {"--profile", flags.profile, OutputFlag::Use::kKeep}},
                                  {flags.config}, session));
   }
@@ -353,14 +370,16 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
     ASSIGN_OR_RETURN(EventFile file, EventFile::Create(flags.events_folder, behind));
     events.emplace(std::move(file));
   }
+  TrainingCurves curves;
   {
-    Reporter reporter(**trainer, config, std::move(events), console);
+    Reporter reporter(**trainer, config, std::move(events), &curves, console);
     RETURN_IF_ERROR((*trainer)->Run([&](const StepReport& report) { reporter(report); },
                                     [&] { return InterruptGuard::interrupted() || console.output_failed(); }));
   }
   interrupt.reset();
   ShowLoss(engine.profile_loss(), console);
   RETURN_IF_ERROR(Finish(**trainer, config, flags, loaded, ranks, console));
+  if (!flags.report.empty()) RETURN_IF_ERROR(WriteReport(**trainer, flags, curves, ranks));
   if ((*trainer)->ended_by() != "stop") return Answer::kYes;
   if (!InterruptGuard::interrupted())
     return absl::UnavailableError(
@@ -385,6 +404,10 @@ Action DeclareTrain(CommandLine& line) {
                      "Write the actions of each rank in a step of micro-batches there, with measured seconds; - is "
                      "standard output (rewright simulate)")
       .Type("F.plan");
+  line.AddOutputPath("--report", &flags->report,
+                     "Write a page with the curves of loss and metrics, and what ranks do in a step; - is standard "
+                     "output")
+      .Type("F.html");
   line.AddOutputPath("--prove", &flags->proof,
                      "Prove before the first step that the lists of all ranks compute the step of one device, and "
                      "write the proof there (rewright check)")

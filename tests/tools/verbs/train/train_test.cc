@@ -336,6 +336,20 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 // The general way: a model from a file, its weights frozen in part.
+TEST_F(TrainTest, APageHasCurvesAndTheLanesOfRanks) {
+  const std::string page = folder_ / "run.html";
+  Trained(Config(R"({"data": {"micro_batches": 2}})") + " --report " + page);
+  const std::string html = FileContents(page);
+  for (const char* title : {"<h2>loss</h2>", "<h2>learning_rate</h2>", "<h2>seconds</h2>", "<h2>Ranks</h2>"}) {
+    EXPECT_THAT(html, HasSubstr(title));
+  }
+  EXPECT_THAT(html, HasSubstr("validation/loss: "));
+  EXPECT_THAT(html, HasSubstr("RUN s0 of 0: "));
+  EXPECT_THAT(html, HasSubstr("RUN s0 of 1: "));
+  EXPECT_THAT(html, Not(HasSubstr("<script")));
+  EXPECT_EQ(Rewright("train " + Config() + " --report /nonexistent/r.html").status, 2);
+}
+
 TEST_F(TrainTest, AModelOfAFileIsTrained) {
   const std::string first = folder_ / "first.onnx", second = folder_ / "second.onnx";
   const Json before = Trained(Config() + " -o " + first);
