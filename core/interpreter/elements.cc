@@ -60,7 +60,7 @@ void BlockRunner::ComputeRead(const Node& n, Slot& s) {
     return;
   }
   if (!s.prepared) PrepareForm(n, s);
-  const std::byte* in = AsBytes(operands_[n.operand]);
+  const std::byte* in = AsBytes((*operands_)[n.operand]);
   const bool masked = mask == Truth::kMixed;
   if (!s.form.varying.empty()) {
     GatherRead(n, s, in, masked);

@@ -66,9 +66,10 @@ class Blocks {
   int64_t count_ = 1;
 };
 
-// Fills `out`. If several blocks fail, the error of the first one is returned.
-absl::Status RunStage(const Stage& stage, const std::vector<const void*>& operands, int threads, Undefined undefined,
-                      void* out) {
+// Fills `out` with the stage of that number. If several blocks fail, the error of the first one is returned.
+absl::Status RunStage(const Program& program, size_t number, const std::vector<const void*>& operands, int threads,
+                      Undefined undefined, void* out) {
+  const Stage& stage = program.stages[number];
   if (stage.scatter) {
     RunScatter(stage, operands, out);
     return absl::OkStatus();
@@ -79,19 +80,21 @@ absl::Status RunStage(const Stage& stage, const std::vector<const void*>& operan
   absl::Status status;
   int64_t failed_block = std::numeric_limits<int64_t>::max();
   const auto work = [&] {
-    BlockRunner runner(stage, operands, undefined);
+    std::unique_ptr<BlockRunner> runner = program.runners->Take(number, stage);
+    runner->Bind(&operands, undefined);
     std::vector<int64_t> start, size;
     for (int64_t block = next++; block < blocks.count(); block = next++) {
       blocks.Get(block, &start, &size);
-      runner.Run(start, size, out);
-      if (runner.status().ok()) continue;
+      runner->Run(start, size, out);
+      if (runner->status().ok()) continue;
       std::lock_guard<std::mutex> lock(mutex);
       if (block < failed_block) {
         failed_block = block;
-        status = runner.status();
+        status = runner->status();
       }
       return;
     }
+    program.runners->Return(number, std::move(runner));
   };
   return Guarded([&] {
     OnThreads(std::min<int64_t>(threads, blocks.count()), work);
@@ -99,24 +102,19 @@ absl::Status RunStage(const Stage& stage, const std::vector<const void*>& operan
   });
 }
 
-absl::Status CheckInputs(const Program& program, std::vector<Tensor>& inputs) {
-  if (inputs.size() != program.inputs.size()) {
-    return InvalidArgument(inputs.size(), " input tensors, expected ", program.inputs.size());
+// Gives an input the type in which the program stores it, and then that in which stages read it.
+absl::Status ConvertInput(const Program& program, size_t i, Tensor* input) {
+  const TensorType& expected = program.inputs[i];
+  RETURN_IF_ERROR(ToElements(StoredDType(program.precision, input->dtype()), "an operand", input));
+  if (input->type() != expected) {
+    return InvalidArgument("input ", i, " is ", input->type().ToString(), ", expected ", expected.ToString());
   }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const TensorType& expected = program.inputs[i];
-    RETURN_IF_ERROR(ToElements(StoredDType(program.precision, inputs[i].dtype()), "an operand", &inputs[i]));
-    if (inputs[i].type() != expected) {
-      return InvalidArgument("input ", i, " is ", inputs[i].type().ToString(), ", expected ", expected.ToString());
-    }
-    if (program.reference == nullptr) {
-      RETURN_IF_ERROR(ToElements(program.computed[i].dtype, "an operand", &inputs[i]));
-    }
-  }
-  return absl::OkStatus();
+  if (program.reference != nullptr) return absl::OkStatus();
+  return ToElements(program.computed[i].dtype, "an operand", input);
 }
 
-absl::StatusOr<std::vector<Tensor>> RunReference(const Program& program, const std::vector<Tensor>& inputs) {
+absl::StatusOr<std::vector<Tensor>> RunReference(const Program& program, std::vector<Tensor> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) RETURN_IF_ERROR(ConvertInput(program, i, &inputs[i]));
   std::vector<Tensor> outputs;
   for (const TensorType& type : program.outputs) {
     ASSIGN_OR_RETURN(outputs.emplace_back(), AllocateTensor(type, "a result"));
@@ -173,6 +171,7 @@ absl::StatusOr<CompiledMeaning> CompiledMeaning::Compile(const Meaning& meaning,
   for (interp::Stage& stage : program->stages) {
     if (!stage.scatter) stage.box = interp::ChooseBox(stage, tuning.max_lanes);
   }
+  program->runners = std::make_shared<interp::RunnerPool>(program->stages.size());
   CompiledMeaning compiled;
   compiled.program_ = std::move(program);
   return compiled;
@@ -181,24 +180,36 @@ absl::StatusOr<CompiledMeaning> CompiledMeaning::Compile(const Meaning& meaning,
 absl::StatusOr<std::vector<Tensor>> CompiledMeaning::Run(const std::vector<Tensor>& inputs, int threads,
                                                          Undefined undefined) const {
   const interp::Program& program = *program_;
-  std::vector<Tensor> tensors = inputs;  // operands: inputs, then the results of stages
-  RETURN_IF_ERROR(interp::CheckInputs(program, tensors));
-  if (program.reference != nullptr) return interp::RunReference(program, tensors);
+  if (inputs.size() != program.inputs.size()) {
+    return InvalidArgument(inputs.size(), " input tensors, expected ", program.inputs.size());
+  }
+  if (program.reference != nullptr) return interp::RunReference(program, inputs);
   std::vector<const void*> operands;
-  operands.reserve(tensors.size() + program.stages.size());
-  tensors.reserve(tensors.size() + program.stages.size());
-  for (const Tensor& tensor : tensors) operands.push_back(tensor.data());
-  for (const interp::Stage& stage : program.stages) {
+  operands.reserve(inputs.size() + program.stages.size());
+  std::vector<Tensor> made;  // inputs that are converted, then the results of stages
+  made.reserve(inputs.size() + program.stages.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor* input = &inputs[i];
+    if (input->type() != program.inputs[i] || input->dtype() != program.computed[i].dtype) {
+      made.push_back(*input);
+      RETURN_IF_ERROR(interp::ConvertInput(program, i, &made.back()));
+      input = &made.back();
+    }
+    operands.push_back(input->data());
+  }
+  const size_t first_result = made.size();
+  for (size_t number = 0; number < program.stages.size(); ++number) {
+    const interp::Stage& stage = program.stages[number];
     const int stage_threads = stage.cost < program.tuning.min_parallel ? 1 : threads;
     ASSIGN_OR_RETURN(Tensor result, AllocateUninitialized({interp::DTypeOf(stage.rep()), stage.extents}, "a result"));
-    RETURN_IF_ERROR(interp::RunStage(stage, operands, stage_threads, undefined, result.data()));
+    RETURN_IF_ERROR(interp::RunStage(program, number, operands, stage_threads, undefined, result.data()));
     operands.push_back(result.data());
-    tensors.push_back(std::move(result));
+    made.push_back(std::move(result));
   }
   std::vector<Tensor> outputs;
   outputs.reserve(program.outputs.size());
   for (size_t k = 0; k < program.outputs.size(); ++k) {
-    outputs.push_back(tensors[inputs.size() + static_cast<size_t>(program.output_stages[k])]);
+    outputs.push_back(made[first_result + static_cast<size_t>(program.output_stages[k])]);
     RETURN_IF_ERROR(ToElements(program.outputs[k].dtype, "a result", &outputs.back()));
   }
   return outputs;

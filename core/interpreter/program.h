@@ -123,6 +123,8 @@ struct Stage {
   Rep rep() const { return scatter ? scatter->rep : nodes[root].rep; }
 };
 
+class RunnerPool;
+
 struct Program {
   Precision precision = Precision::kNative;
   InterpretTuning tuning;
@@ -134,6 +136,7 @@ struct Program {
   // Reference function of an opaque operator, which has no stages.
   Meaning::Reference reference;
   Bindings bindings;
+  std::shared_ptr<RunnerPool> runners;  // of the stages
 };
 
 absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bindings& bindings,

@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kMaxMemo = 64;
 constexpr int64_t kMaxMemoBytes = 1 << 16;
 
+constexpr size_t kMaxKeptBytes = 1 << 16;  // of a runner between runs
+
 // True if the node keeps an extremum besides its position.
 bool NeedsBest(const Node& n) {
   return n.kind == NodeKind::kReduce && (n.reduce == ReduceKind::kArgMax || n.reduce == ReduceKind::kArgMin);
@@ -21,12 +23,8 @@ bool NeedsBest(const Node& n) {
 
 }  // namespace
 
-BlockRunner::BlockRunner(const Stage& stage, const std::vector<const void*>& operands, Undefined undefined)
-    : stage_(stage),
-      undefined_(undefined),
-      operands_(operands),
-      slots_(stage.nodes.size()),
-      dependents_(stage.bound_extents.size()) {
+BlockRunner::BlockRunner(const Stage& stage)
+    : stage_(stage), slots_(stage.nodes.size()), dependents_(stage.bound_extents.size()) {
   CHECK(stage.box.size() == stage.extents.size()) << stage.box.size();
   std::copy(stage.box.begin(), stage.box.end(), size_);
   // Every node gets a buffer for the whole box.
@@ -64,6 +62,7 @@ BlockRunner::BlockRunner(const Stage& stage, const std::vector<const void*>& ope
   }
   total += padded(static_cast<size_t>(most_lanes) * sizeof(int64_t));
   memory_.reset(new std::byte[total]);
+  bytes_ = total + slots_.size() * sizeof(Slot);
   std::byte* next = memory_.get() + (64 - reinterpret_cast<uintptr_t>(memory_.get()) % 64) % 64;
   const auto take = [&](size_t bytes) {
     std::byte* taken = next;
@@ -459,6 +458,25 @@ void BlockRunner::ComputeNot(const Node& n, Slot& s) {
   const uint8_t* a = static_cast<const uint8_t*>(arg.data);
   uint8_t* out = reinterpret_cast<uint8_t*>(s.buffer);
   for (int64_t i = 0; i < s.lanes; ++i) out[i] = a[i] ^ 1;
+}
+
+// ---------------------------------------------------------------- runners between runs
+
+std::unique_ptr<BlockRunner> RunnerPool::Take(size_t number, const Stage& stage) {
+  std::unique_ptr<BlockRunner> kept;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    kept = std::move(places_[number].runner);
+  }
+  return kept != nullptr ? std::move(kept) : std::make_unique<BlockRunner>(stage);
+}
+
+void RunnerPool::Return(size_t number, std::unique_ptr<BlockRunner> runner) {
+  if (!runner->status().ok() || runner->bytes() > kMaxKeptBytes) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Place& place = places_[number];
+  if (place.returned) place.runner = std::move(runner);
+  place.returned = true;
 }
 
 }  // namespace rewright::interp

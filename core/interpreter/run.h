@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -63,14 +64,22 @@ inline const Nest::Dim& Inner(const Nest& nest) { return nest.dims[nest.rank - 1
 
 class BlockRunner {
  public:
-  // `operands` are the elements of inputs and earlier stages; they, and the stage, outlive the runner.
-  BlockRunner(const Stage& stage, const std::vector<const void*>& operands, Undefined undefined);
+  // The stage outlives the runner.
+  explicit BlockRunner(const Stage& stage);
+
+  // Sets the elements of inputs and earlier stages, which the next blocks read.
+  void Bind(const std::vector<const void*>* operands, Undefined undefined) {
+    operands_ = operands;
+    undefined_ = undefined;
+  }
 
   // Computes the block at `start` of size `size` (at most the box) and stores it in `out`, the whole result.
   void Run(const std::vector<int64_t>& start, const std::vector<int64_t>& size, void* out);
 
   // Returns the first error so far.
   const absl::Status& status() const { return status_; }
+
+  size_t bytes() const { return bytes_; }
 
  private:
   enum class Truth : uint8_t { kMixed, kNone, kAll };
@@ -186,16 +195,37 @@ class BlockRunner {
   }
 
   const Stage& stage_;
-  const Undefined undefined_;
-  const std::vector<const void*>& operands_;
+  Undefined undefined_ = Undefined::kError;
+  const std::vector<const void*>* operands_ = nullptr;
   std::vector<Slot> slots_;
   std::vector<std::vector<int>> dependents_;  // of bound variables, by bit from kFirstBound on
   std::unique_ptr<std::byte[]> memory_;
+  size_t bytes_ = 0;  // of slots and memory
   int64_t* scratch_ = nullptr;  // index lanes
   int64_t start_[kFirstBound] = {};
   int64_t size_[kFirstBound] = {};
   int64_t value_[kMaxVariables] = {};  // of bound variables
   absl::Status status_;
+};
+
+// Small runners of a program's stages between its runs: on a few elements a run takes less than making its runner.
+// Thread-safe.
+class RunnerPool {
+ public:
+  explicit RunnerPool(size_t stages) : places_(stages) {}
+
+  // Returns the runner that is kept for the stage, or a new one.
+  std::unique_ptr<BlockRunner> Take(size_t number, const Stage& stage);
+  // Keeps the runner, from the second time on: many programs run once.
+  void Return(size_t number, std::unique_ptr<BlockRunner> runner);
+
+ private:
+  struct Place {
+    bool returned = false;
+    std::unique_ptr<BlockRunner> runner;
+  };
+  std::mutex mutex_;
+  std::vector<Place> places_;
 };
 
 template <typename StrideFn>

@@ -120,6 +120,32 @@ TEST_P(AllOpsTest, Float64IsCloseToFloat32) {
   }
 }
 
+// Runs keep runners of stages: a program that has run, or failed, on other inputs gives what a new one gives.
+TEST_P(AllOpsTest, ARunLeavesNothingBehind) {
+  SCOPED_TRACE(absl::StrCat("seed ", kSeed));
+  Rng rng(kSeed + 2);
+  MeaningCache cache;
+  for (int i = 0; i < kSamples / 8; ++i) {
+    const OpSample sample = op().sample(rng);
+    const Case c = MakeCase(op(), sample.inputs, sample.attrs, sample.low, sample.high, rng, cache);
+    const auto compiled =
+        CompiledMeaning::Compile(*c.app.meaning, c.bindings, c.input_types, c.app.outputs, Precision::kNative);
+    ASSERT_TRUE(compiled.ok()) << c.text << ": " << compiled.status();
+    for (int run = 0; run < 4; ++run) {
+      std::vector<Tensor> inputs;
+      for (const TensorType& type : c.input_types) {
+        inputs.push_back(RandomTensor(type, rng, sample.low, sample.high));
+      }
+      const auto again = compiled->Run(inputs);
+      const auto once = Interpret(*c.app.meaning, c.bindings, c.app.outputs, inputs);
+      ASSERT_EQ(again.status().code(), once.status().code()) << c.text << ": " << again.status();
+      for (size_t k = 0; once.ok() && k < once->size(); ++k) {
+        ASSERT_TRUE((*again)[k].BitEqual((*once)[k])) << c.text << ": " << Compare((*again)[k], (*once)[k]).text;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ops, AllOpsTest, ::testing::ValuesIn(AllOps()),
                          [](const auto& info) { return info.param->name; });
 
