@@ -513,6 +513,6 @@ Layout ProductLayout(const Graph& graph, const FusedGroup& group, Value value) {
   return LayoutForReader(graph, value, turns);
 }
 
-KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = PlanMatmul, .layout = MatmulLayout, .version = 5}; }
+KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = PlanMatmul, .layout = MatmulLayout, .version = 6}; }
 
 }  // namespace rewright::cpu
