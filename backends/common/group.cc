@@ -1,6 +1,7 @@
 #include "backends/common/group.h"
 
 #include <algorithm>
+#include <functional>
 #include <random>
 
 #include "absl/container/flat_hash_set.h"
@@ -82,6 +83,49 @@ int64_t TypicalIntegers(const Graph& graph, Value value) {
 
 namespace {
 
+// The nodes, operands before users, that compute a known number from fewer than half of its bytes, as weights of few
+// bits are; none for other values. Kernels may read such a value as what it is computed from.
+std::vector<NodeId> NarrowSource(const Graph& graph, Value value) {
+  if (!graph.IsKnown(value) || graph.node(value.node).op == nullptr) return {};
+  std::vector<NodeId> nodes;
+  absl::flat_hash_set<NodeId> seen;
+  int64_t bytes = 0;
+  const std::function<void(NodeId)> visit = [&](NodeId id) {
+    if (!seen.insert(id).second) return;
+    const Node& node = graph.node(id);
+    for (Value operand : node.operands) visit(operand.node);
+    if (node.op == nullptr) bytes += node.outputs[0].num_bytes();
+    nodes.push_back(id);
+  };
+  visit(value.node);
+  return 2 * bytes < graph.type(value).num_bytes() ? nodes : std::vector<NodeId>();
+}
+
+// Adds a weight with typical elements.
+absl::StatusOr<Value> AddTypical(const Graph& graph, const Group& group, Value weight, const std::string& name,
+                                 Arena& arena) {
+  const TensorType& type = graph.type(weight);
+  ASSIGN_OR_RETURN(Tensor data, AllocateTensor(type, absl::StrCat("a weight of ", GroupLabel(graph, group))));
+  FillTypical(data.data(), type.dtype, type.num_elements(), TypicalIntegers(graph, weight));
+  return arena.AddState(name, data);
+}
+
+// Adds a known value as it is computed, from leaves with typical elements; constants have their own.
+absl::Status AddComputed(const Graph& graph, const Group& group, const std::vector<NodeId>& nodes,
+                         const std::string& name, Arena& arena, ValueMap* values) {
+  for (NodeId id : nodes) {
+    const Value first = {id, 0};
+    if (values->contains(first)) continue;
+    if (graph.node(id).leaf == LeafKind::kState) {
+      ASSIGN_OR_RETURN((*values)[first],
+                       AddTypical(graph, group, first, absl::StrCat(name, ".w", values->size()), arena));
+    } else {
+      RETURN_IF_ERROR(CopyNode(*graph.arena(), id, arena, values));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Adds a copy of the group to the arena; number 0 is the first.
 absl::Status AddCopy(const Graph& graph, const Group& group, int copy, Arena& arena, std::vector<Value>* inputs,
                      std::vector<Output>* outputs, GroupGraph* result) {
@@ -90,15 +134,15 @@ absl::Status AddCopy(const Graph& graph, const Group& group, int copy, Arena& ar
     const Value from = group.inputs[i];
     const TensorType& type = graph.type(from);
     const std::string name = copy == 0 ? absl::StrCat("x", i) : absl::StrCat("x", i, ".", copy);
-    Value& value = values[from];
     if (const Tensor* constant = SingleConstant(graph, from); constant != nullptr) {
-      value = arena.AddConstant(*constant);
+      values[from] = arena.AddConstant(*constant);
+    } else if (const std::vector<NodeId> source = NarrowSource(graph, from); !source.empty()) {
+      RETURN_IF_ERROR(AddComputed(graph, group, source, name, arena, &values));
     } else if (graph.IsKnown(from)) {
-      ASSIGN_OR_RETURN(Tensor data, AllocateTensor(type, absl::StrCat("a weight of ", GroupLabel(graph, group))));
-      FillTypical(data.data(), type.dtype, type.num_elements(), TypicalIntegers(graph, from));
-      ASSIGN_OR_RETURN(value, arena.AddState(name, data));
+      ASSIGN_OR_RETURN(values[from], AddTypical(graph, group, from, name, arena));
     } else {
-      ASSIGN_OR_RETURN(value, arena.AddInput(name, type));
+      ASSIGN_OR_RETURN(const Value value, arena.AddInput(name, type));
+      values[from] = value;
       inputs->push_back(value);
       result->origin[value] = from;
     }
@@ -133,6 +177,10 @@ std::string GroupSignature(const Graph& graph, const Group& group, const std::fu
       absl::StrAppend(&text, "=", constant->At(0));
     } else if (graph.IsKnown(input)) {
       absl::StrAppend(&text, "w");
+      for (NodeId id : NarrowSource(graph, input)) {
+        const Node& node = graph.node(id);
+        absl::StrAppend(&text, ",", node.op == nullptr ? node.outputs[0].ToString() : node.op->name);
+      }
     } else {
       absl::StrAppend(&text, context(input));
     }

@@ -66,12 +66,15 @@ struct PostOps {
 
 // ---------------------------------------------------------------- matmul.cc
 
+struct NarrowForm;
+
 // c[b.., m, n] = post(sum_k a[b.., m, k] * b[b.., k, n] + bias[n]). Layouts are plain with equal ranks >= 2;
 // batch axes of a and b may have stride 0. The last axis of c and of the residual has stride 1 (or size 1).
 struct MatmulProblem {
   Layout a, b, c;
   Layout residual;
   bool packed = false;  // b's buffer holds PackMatmulWeights(b) (rank 2)
+  std::shared_ptr<const NarrowForm> narrow = nullptr;  // b's buffer holds that instead (products/narrow_product.h)
   PostOps post_ops;
 };
 

@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "backends/common/group.h"
 #include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/kernels/transpose.h"
 #include "backends/cpu/onednn/epilogue.h"
+#include "backends/cpu/products/narrow_product.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
@@ -24,6 +26,7 @@ namespace {
 constexpr int64_t kDepthChunk = 512;
 constexpr int64_t kRowBlock = 192;
 constexpr int64_t kPanelsPerBlock = 8;  // panels that are packed, and finished by the post-ops, at a time
+constexpr int64_t kStreamedAhead = 128;  // of the depth
 constexpr double kSerialFlops = 100e3;
 
 int64_t Panels(int64_t n) {
@@ -98,13 +101,14 @@ struct Packing {
       batches *= problem.c.dims[axis];
       if (problem.b.dims[axis] > 1 && problem.b.strides[axis] != 0) separate = true;
     }
-    left = problem.a.strides[rank - 2] == 1 && problem.a.strides[rank - 1] != 1 &&
+    left = problem.narrow == nullptr && problem.a.strides[rank - 2] == 1 && problem.a.strides[rank - 1] != 1 &&
            problem.a.dims[rank - 2] >= Simd().gemm_rows && panels >= 4;
-    blocks = !problem.packed && !left && (separate || batches == 1);
+    blocks = problem.narrow != nullptr || (!problem.packed && !left && (separate || batches == 1));
     if (!problem.packed && !blocks) shared = (separate ? batches : 1) * panels * PanelElements(depth);
     const int64_t chunk = std::min(depth, kDepthChunk);
     if (left) of_thread = std::min(problem.a.dims[rank - 2], kRowBlock) * chunk;
     if (blocks) of_thread = std::min(panels, kPanelsPerBlock) * PanelElements(chunk);
+    if (problem.narrow != nullptr) of_thread += Simd().gemm_columns * kDepthChunk;  // a panel's columns, widened
     total = shared + threads * of_thread;
   }
 
@@ -144,7 +148,7 @@ class MatmulKernel : public Kernel {
     for (size_t axis = 0; axis + 2 < rank; ++axis) {
       const int64_t size = problem.c.dims[axis];
       if (size == 1) continue;
-      batch_.push_back({size, stride(problem.a, axis), problem.packed ? 0 : stride(problem.b, axis),
+      batch_.push_back({size, stride(problem.a, axis), problem.packed || problem.narrow ? 0 : stride(problem.b, axis),
                         problem.c.strides[axis], problem.post_ops.residual ? problem.residual.strides[axis] : 0});
       batches_ *= size;
     }
@@ -217,6 +221,14 @@ class MatmulKernel : public Kernel {
     PackPanel(b + first * k_stride, depth, columns_, panel, k_stride, n_stride, to);
   }
 
+  // The same of weights of few bits.
+  void WidenChunk(const Operands& at, int64_t panel, int64_t first, int64_t depth, float* to) const {
+    const int64_t width = Simd().gemm_columns, columns = std::min(width, columns_ - panel * width);
+    float* const widened = at.scratch + packing_.of_thread - width * kDepthChunk;
+    WidenColumns(*problem_.narrow, at.b, panel * width, columns, first, depth, kDepthChunk, widened);
+    PackTurned(widened, depth, columns, kDepthChunk, to);
+  }
+
   void RunUnit(const Operands& operands, int64_t unit) const {
     const int64_t column_part = unit % column_parts_;
     const int64_t row_part = unit / column_parts_ % row_parts_;
@@ -247,6 +259,10 @@ class MatmulKernel : public Kernel {
     }
   }
 
+  // A tile of rows reads packed weights once, from memory in one piece.
+  bool Streams() const { return problem_.packed && !packing_.left && rows_ <= Simd().gemm_rows; }
+  int64_t ChunkDepth() const { return Streams() ? depth_ : kDepthChunk; }
+
   // Rows of a tile where `rows` are shared out evenly: twelve are six and six, not eight and four.
   static int64_t Tile(int64_t rows) {
     const int64_t tiles = (rows + Simd().gemm_rows - 1) / Simd().gemm_rows;
@@ -263,14 +279,15 @@ class MatmulKernel : public Kernel {
                     static_cast<size_t>(last - first) * sizeof(float));
       }
     }
-    for (int64_t chunk = 0; chunk < depth_; chunk += kDepthChunk) {
-      const int64_t depth = std::min(kDepthChunk, depth_ - chunk);
+    for (int64_t chunk = 0; chunk < depth_; chunk += ChunkDepth()) {
+      const int64_t depth = std::min(ChunkDepth(), depth_ - chunk);
       if (packing_.left) {
         const int64_t rows = last_row - first_row;
         PackTiles(at.a + first_row * a_row_ + chunk * a_step_, a_step_, rows, depth, Tile(rows), at.scratch);
       }
       for (int64_t panel = first_panel; packing_.blocks && panel < last_panel; ++panel) {
-        PackChunk(at.b, panel, chunk, depth, at.scratch + (panel - first_panel) * PanelElements(depth));
+        float* const to = at.scratch + (panel - first_panel) * PanelElements(depth);
+        problem_.narrow != nullptr ? WidenChunk(at, panel, chunk, depth, to) : PackChunk(at.b, panel, chunk, depth, to);
       }
       for (int64_t row = first_row; row < last_row; row += kRowBlock) {
         for (int64_t panel = first_panel; panel < last_panel; ++panel) {
@@ -283,7 +300,8 @@ class MatmulKernel : public Kernel {
     Finish(at, first_row, last_row, first_panel * width, std::min(columns_, last_panel * width));
   }
 
-  // At most kRowBlock rows times a chunk of a panel; where there is a next panel in memory, it is asked for ahead.
+  // At most kRowBlock rows times a chunk of a panel. What follows in memory is asked for ahead: where the chunk is all
+  // of the panel its own numbers and the next panel's first ones, else the next panel's.
   void Panel(const Operands& at, int64_t first_row, int64_t last_row, int64_t panel, int64_t chunk, int64_t depth,
              const float* b, bool ahead) const {
     const SimdTable& simd = Simd();
@@ -298,7 +316,7 @@ class MatmulKernel : public Kernel {
       simd.gemm_block(a, packing_.left ? 1 : a_row_, packing_.left ? some : a_step_, b, depth,
                       at.c + (first_row + row) * c_row_ + panel * width, c_row_, some,
                       std::min(width, columns_ - panel * width), chunk > 0 || on_residual, bias,
-                      b + PanelElements(depth_), row == 0 ? lines : 0);
+                      b + PanelElements(Streams() ? kStreamedAhead : depth_), row == 0 ? lines : 0);
     }
   }
 
@@ -375,6 +393,7 @@ void PackMatmulWeights(const float* b, int64_t k, int64_t n, int64_t k_stride, i
 }
 
 size_t MatmulScratchBytes(const MatmulProblem& problem, int threads) {
+  if (problem.narrow != nullptr && HasFewRows(problem)) return NarrowScratchBytes(problem);
   return static_cast<size_t>(Packing(problem, threads).total) * sizeof(float);
 }
 
@@ -382,6 +401,7 @@ KernelPtr MakeMatmulKernel(const MatmulProblem& problem, int threads) {
   const size_t rank = problem.c.dims.size();
   CHECK(problem.a.dims.size() == rank && problem.b.dims.size() == rank) << ShapeString(problem.c.dims);
   CHECK(problem.c.dims[rank - 1] == 1 || problem.c.strides[rank - 1] == 1) << problem.c.ToString();
+  if (problem.narrow != nullptr && HasFewRows(problem)) return MakeNarrowKernel(problem, threads);
   const bool one_row = problem.c.num_elements() == problem.c.dims[rank - 1];
   const bool contiguous = problem.a.dims[rank - 1] == 1 || problem.a.strides[rank - 1] == 1;
   if (one_row && contiguous && problem.packed) {
@@ -420,16 +440,25 @@ absl::StatusOr<bool> PlanMatmul(Lowering& lowering, const FusedGroup& group) {
 
   const Shape& b_dims = graph.type(b).shape;
   const int64_t k = b_dims[b_dims.size() - 2];
-  if (lowering.PacksFactors() && lowering.IsConstant(b) && NumElements(b_dims) == k * n) {
+  Shape one_matrix(rank, 1);
+  one_matrix[rank - 2] = k;
+  one_matrix[rank - 1] = n;
+  const bool shared = lowering.IsConstant(b) && NumElements(b_dims) == k * n;
+  std::optional<NarrowFactor> narrow;
+  if (shared) {
+    ASSIGN_OR_RETURN(narrow, FindNarrowFactor(lowering, b));
+  }
+  if (narrow) {
+    problem.narrow = std::make_shared<const NarrowForm>(narrow->form);
+    b_place.buffer = narrow->buffer;
+    problem.b = Layout::RowMajor(one_matrix);
+  } else if (lowering.PacksFactors() && shared) {
     problem.packed = true;
     ASSIGN_OR_RETURN(const Place weights, lowering.Find(b));
     const std::vector<int64_t>& strides = weights.layout.strides;
     ASSIGN_OR_RETURN(b_place.buffer, PackedFactor(lowering, weights.buffer, graph.type(b), k, n,
                                                   strides[strides.size() - 2], strides[strides.size() - 1]));
-    Shape packed_dims(rank, 1);
-    packed_dims[rank - 2] = k;
-    packed_dims[rank - 1] = n;
-    problem.b = Layout::RowMajor(packed_dims);
+    problem.b = Layout::RowMajor(one_matrix);
   } else {
     ASSIGN_OR_RETURN(problem.b, PlainOperand(lowering, b, static_cast<int64_t>(rank), &b_place));
   }
@@ -465,7 +494,9 @@ absl::StatusOr<bool> PlanMatmul(Lowering& lowering, const FusedGroup& group) {
   if (problem.post_ops.residual) buffers.push_back(Lowering::Read(residual_place.buffer));
   lowering.UseScratch(MatmulScratchBytes(problem, lowering.threads()), &buffers);
   buffers.push_back(Lowering::Write(result));
-  lowering.Emit(MakeMatmulKernel(problem, lowering.threads()), std::move(buffers), GroupLabel(graph, group.group));
+  const std::string bits = narrow ? absl::StrCat(" (", narrow->form.bits, " bits)") : "";
+  lowering.Emit(MakeMatmulKernel(problem, lowering.threads()), std::move(buffers),
+                GroupLabel(graph, group.group) + bits);
   return true;
 }
 
@@ -482,6 +513,6 @@ Layout ProductLayout(const Graph& graph, const FusedGroup& group, Value value) {
   return LayoutForReader(graph, value, turns);
 }
 
-KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = PlanMatmul, .layout = MatmulLayout, .version = 5}; }
+KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = PlanMatmul, .layout = MatmulLayout, .version = 6}; }
 
 }  // namespace rewright::cpu

@@ -132,6 +132,23 @@ struct SimdTable {
                      const ByteSums& sums);
   // y[j] = sum k: x[k] * b[k * gemm_columns + j] + bias[j]: one row against one panel; memory-bound, so it streams.
   void (*gemv_panel)(const float* x, const float* b, long depth, float* y, long columns, const float* bias);
+
+  // Columns of weights (field - zero point) * scale, where fields of `bits` (4 or 8) bits lie in runs of 64 bytes, 16
+  // places of 32 bits: field f of place p of run r is number (r * 32 / bits + f) * 16 + p along the depth. A column
+  // has whole runs. Its groups, of 16 << group_shift numbers, have a scale each, and a zero point, or all the same.
+  struct NarrowColumns {
+    const unsigned char* codes;
+    const float* scales;         // `groups` of each column
+    const unsigned char* zeros;  // likewise; null: all are `zero`
+    float zero;
+    long depth, column_bytes, groups;
+    int bits, group_shift;
+  };
+  // c[i * c_row + j] = sum k: x[i * x_row + k] * w[k, j]. Rows of x have zeros behind their end, up to 16 numbers.
+  void (*narrow_product)(const float* x, long x_row, const NarrowColumns& w, long rows, long columns, float* c,
+                         long c_row);
+  // out[k] = w[first + k, column] for k < depth, up to 16 numbers; `first` is at the begin of a run.
+  void (*narrow_column)(const NarrowColumns& w, long column, long first, long depth, float* out);
 };
 
 // The widest that this machine has and oneDNN may use.
