@@ -102,7 +102,7 @@ absl::StatusOr<std::map<std::string, double>> Numbers(const Json& from, const st
   if (!from.is_object() || from.empty()) return Expected(where, from, "an object of numbers");
   std::map<std::string, double> numbers;
   for (const auto& [key, value] : from.items()) {
-    ASSIGN_OR_RETURN(numbers[key], Number(from, where, key.c_str(), most * 1e-6, most));
+    ASSIGN_OR_RETURN(numbers[key], Number(from, where, key.c_str(), most * 1e-9, most));
   }
   return numbers;
 }

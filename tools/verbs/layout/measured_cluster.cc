@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
 #include "core/ir/text.h"
 #include "runtime/comm/collectives.h"
@@ -35,7 +36,7 @@ absl::StatusOr<double> SecondsOfAll(Communicator& ranks, int turns, const Work& 
     RETURN_IF_ERROR(work());
     shortest = std::min(shortest, std::chrono::duration<double>(Clock::now() - begin).count());
   }
-  ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks, kWhat, absl::StrCat(shortest)));
+  ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks, kWhat, absl::StrFormat("%.17g", shortest)));
   for (const std::string& text : all) {
     double seconds = 0;
     if (absl::SimpleAtod(text, &seconds)) shortest = std::max(shortest, seconds);
