@@ -8,9 +8,9 @@
 
 namespace rewright {
 
-// The links between these ranks, as one level: the seconds of an all-gather of a few bytes, and rates by kind of transfer
-// and by bytes, of the very messages that the runtime sends (runtime/comm/collectives.h). They are those of the rank
-// that waits the longest, so that all ranks get the same. Called by all ranks, at least two. Errors: those of
+// The links between these ranks, as one level: the seconds of an all-gather of a few bytes, and rates by kind of
+// transfer and by bytes, of the very messages that the runtime sends (runtime/comm/collectives.h). They are those of
+// the rank that waits the longest, so that all ranks get the same. Called by all ranks, at least two. Errors: those of
 // Communicator::Exchange.
 absl::StatusOr<distributed::LinkLevel> MeasureLinks(Communicator& ranks);
 
