@@ -30,8 +30,8 @@ constexpr char kWhat[] = "the measurement of links";
 absl::StatusOr<double> SecondsOfAll(Communicator& ranks, int turns, const Work& work) {
   using Clock = std::chrono::steady_clock;
   double shortest = std::numeric_limits<double>::infinity();
-  for (int turn = 0; turn < turns; ++turn) {
-    RETURN_IF_ERROR(ranks.Barrier(kWhat));
+  RETURN_IF_ERROR(ranks.Barrier(kWhat));
+  for (int turn = 0; turn < turns; ++turn) {  // each turn begins where the one before left the ranks together
     const Clock::time_point begin = Clock::now();
     RETURN_IF_ERROR(work());
     shortest = std::min(shortest, std::chrono::duration<double>(Clock::now() - begin).count());
