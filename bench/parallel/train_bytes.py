@@ -46,6 +46,8 @@ LAYOUTS = [f"dp={n}{zero}" for n in (2, 3, 4) for zero in ("", ",zero=1", ",zero
     "dp=2,tp=2", "dp=2,tp=2,zero=1", "dp=2,tp=2,zero=2", "dp=2,tp=2,zero=3", "tp=2,zero=1", "tp=2,zero=3",
     "dp=2,pp=2", "dp=2,pp=2,zero=1", "dp=2,pp=2,zero=2", "dp=2,pp=2,zero=3", "dp=2,pp=2,zero=3,schedule=interleaved",
     "pp=2,tp=2"]
+SEQUENCES = dict(GPT, model={"gpt": GPT["model"]["gpt"]})  # which cp cuts, in the place of weights
+OF_SEQUENCES = ["cp=2", "cp=3", "dp=2,cp=2", "cp=2,zero=3"]
 
 
 def sent(file):
@@ -79,13 +81,13 @@ def main():
     rows, worst, over = [], 0, 0
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for kind, model in (("mlp", MLP), ("gpt", GPT)):
-            for layout in LAYOUTS:
+        for kind, model, layouts in (("mlp", MLP, LAYOUTS), ("gpt", GPT, LAYOUTS), ("gpt", SEQUENCES, OF_SEQUENCES)):
+            for layout in layouts:
                 if args.layouts and not re.search(args.layouts, layout):
                     continue
                 ranks = ranks_of(layout)
                 plain = re.fullmatch(r"dp=\d(,zero=\d)?", layout)
-                micro = ranks if plain else 1 if re.fullmatch(r"tp=\d", layout) else 6
+                micro = ranks if plain else 1 if re.fullmatch(r"[tc]p=\d", layout) else 6
                 once, _ = run(args, model, layout, STEPS, micro, folder)
                 twice, last = run(args, model, layout, 2 * STEPS, micro, folder)
                 gradients = last["state_bytes"] // 3  # a weight and two moments each

@@ -102,7 +102,7 @@ absl::StatusOr<std::map<std::string, double>> Numbers(const Json& from, const st
   if (!from.is_object() || from.empty()) return Expected(where, from, "an object of numbers");
   std::map<std::string, double> numbers;
   for (const auto& [key, value] : from.items()) {
-    ASSIGN_OR_RETURN(numbers[key], Number(from, where, key.c_str(), most * 1e-6, most));
+    ASSIGN_OR_RETURN(numbers[key], Number(from, where, key.c_str(), most * 1e-9, most));
   }
   return numbers;
 }
@@ -172,6 +172,30 @@ absl::StatusOr<Cluster> ParseCluster(const std::string& json) {
     }
   }
   return cluster;
+}
+
+std::string PrintCluster(const Cluster& cluster) {
+  Json json = {{"name", cluster.name}, {"memory_bytes", cluster.memory_bytes}, {"sources", cluster.sources}};
+  if (cluster.device) {
+    const ClusterDevice& device = *cluster.device;
+    json["device"] = {{"name", device.name},
+                      {"flops_per_second", device.flops_per_second},
+                      {"bytes_per_second", device.bytes_per_second},
+                      {"launch_seconds", device.launch_seconds},
+                      {"efficiency", device.efficiency}};
+  }
+  for (const LinkLevel& level : cluster.levels) {
+    Json link = {{"name", level.name},
+                 {"devices", level.devices},
+                 {"bytes_per_second", level.bytes_per_second},
+                 {"seconds", level.seconds},
+                 {"port_devices", level.port_devices}};
+    for (const auto& [kind, points] : level.rates) {
+      for (const MeasuredRate& point : points) link["rates"][kind].push_back({point.bytes, point.bytes_per_second});
+    }
+    json["levels"].push_back(std::move(link));
+  }
+  return json.dump(1) + "\n";
 }
 
 absl::StatusOr<Cluster> ReadCluster(const std::string& name) {

@@ -65,6 +65,9 @@ struct Cluster {
 // expected.
 absl::StatusOr<Cluster> ParseCluster(const std::string& json);
 
+// A text that ParseCluster reads.
+std::string PrintCluster(const Cluster& cluster);
+
 // The cluster of a FILE.json, or one that comes with the program: "h100-infiniband". Errors: there is none.
 absl::StatusOr<Cluster> ReadCluster(const std::string& name);
 

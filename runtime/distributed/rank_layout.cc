@@ -31,9 +31,11 @@ std::vector<int> Stepping(int first, int step, int count) {
 std::vector<int> RankLayout::ModelParallelGroup(int rank) const {
   return Stepping(rank / group_size() * group_size(), 1, group_size());
 }
-std::vector<int> RankLayout::TensorParallelGroup(int rank) const { return Stepping(rank / tp * tp, 1, tp); }
+std::vector<int> RankLayout::TensorParallelGroup(int rank) const {
+  return Stepping(rank / pass_ranks() * pass_ranks(), 1, pass_ranks());
+}
 std::vector<int> RankLayout::PipelineGroup(int rank) const {
-  return Stepping(rank / group_size() * group_size() + rank % tp, tp, pp);
+  return Stepping(rank / group_size() * group_size() + rank % pass_ranks(), pass_ranks(), pp);
 }
 std::vector<int> RankLayout::DataParallelGroup(int rank) const {
   return Stepping(rank % group_size(), group_size(), dp);
@@ -79,6 +81,7 @@ absl::StatusOr<RankLayout> ParseLayout(const std::string& text) {
     const Field fields[] = {
         {"dp", 1, 1 << 20, [&](int64_t number) { layout.dp = static_cast<int>(number); }},
         {"tp", 1, 1 << 20, [&](int64_t number) { layout.tp = static_cast<int>(number); }},
+        {"cp", 1, 1 << 20, [&](int64_t number) { layout.cp = static_cast<int>(number); }},
         {"pp", 1, 1 << 20, [&](int64_t number) { layout.pp = static_cast<int>(number); }},
         {"zero", 0, 3, [&](int64_t number) { layout.zero = static_cast<int>(number); }},
         {"micro", 1, 1 << 24, [&](int64_t number) { layout.micro = number; }},
@@ -100,13 +103,15 @@ absl::StatusOr<RankLayout> ParseLayout(const std::string& text) {
     }
     if (!good) {
       return error(
-          "dp=N, tp=N, pp=N, zero=0..3, micro=M, schedule=1f1b|gpipe|interleaved|zero_bubble or chunks=C above 1, "
+          "dp=N, tp=N, pp=N, cp=N, zero=0..3, micro=M, schedule=1f1b|gpipe|interleaved|zero_bubble or chunks=C above "
+          "1, "
           "each at most once");
     }
   }
   const bool interleaved = layout.schedule == PipelineSchedule::kInterleaved;
   if (given.contains("chunks") && !interleaved) return error("chunks with schedule=interleaved");
   if (interleaved && !given.contains("chunks")) layout.chunks = 2;
+  if (layout.cp > 1 && layout.group_size() > layout.cp) return error("cp=N without tp and pp");
   if (given.contains("schedule") && layout.pp == 1) return error("schedule with pp=N");
   return layout;
 }
@@ -119,6 +124,7 @@ std::string PrintLayout(const RankLayout& layout) {
   add("dp", layout.dp, layout.ranks() == 1 ? 0 : 1);
   add("tp", layout.tp, 1);
   add("pp", layout.pp, 1);
+  add("cp", layout.cp, 1);
   add("zero", layout.zero, 0);
   add("micro", layout.micro, 0);
   if (layout.pp > 1 && layout.schedule != PipelineSchedule::k1F1B) {

@@ -18,9 +18,11 @@ struct RankLayout {
   int64_t micro = 0;  // micro-batches of a step; 0: as the configuration says
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
   int chunks = 1;  // stages of a rank; more than one where the schedule is interleaved
+  int cp = 1;      // as tp, with the sequence cut instead of weights; goes with dp and zero
 
-  int group_size() const { return tp * pp; }
-  int64_t ranks() const { return int64_t{dp} * tp * pp; }
+  int pass_ranks() const { return tp * cp; }  // that compute a micro-batch, or a stage of it, together
+  int group_size() const { return pass_ranks() * pp; }
+  int64_t ranks() const { return int64_t{dp} * group_size(); }
   // Rank r is number r mod group_size of group r div group_size; there the ranks of a stage are neighbours.
   // The ranks, this one among them, that
   std::vector<int> ModelParallelGroup(int rank) const;   // work on the same micro-batch
@@ -32,8 +34,8 @@ struct RankLayout {
   std::vector<int> ShardOrder() const;
 };
 
-// "dp=4", "dp=2,tp=2", "dp=2,tp=2,zero=1", "pp=2,tp=2,micro=8,schedule=gpipe", "pp=2,schedule=interleaved,chunks=2";
-// empty: dp of all ranks. Errors: another text, other than `ranks` ranks, kinds that do not go together.
+// "dp=4", "cp=2", "dp=2,tp=2,zero=1", "pp=2,tp=2,micro=8,schedule=gpipe", "pp=2,schedule=interleaved,chunks=2"; empty:
+// dp of all ranks. Errors: another text, other than `ranks` ranks, kinds that do not go together.
 absl::StatusOr<RankLayout> ParseLayout(const std::string& text, int ranks);
 // The same of any number of ranks.
 absl::StatusOr<RankLayout> ParseLayout(const std::string& text);

@@ -207,9 +207,11 @@ class Sharder {
         if (const std::optional<double> cost = CostOf(law, operands, id)) choices.emplace_back(*cost, &law);
       }
       std::stable_sort(choices.begin(), choices.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-      // A joined operand is computed on every device, which costs at least the time of reading it.
+      // A joined operand is computed on every device, which costs at least the time of reading it. It costs no more
+      // where the operator only moves elements, such as the gradient of a reshape.
+      const bool moves = operands.size() == 1;
       for (const auto& [cost, conjecture] : choices) {
-        if (cost > 2 * joined) break;
+        if (cost > 2 * joined || (moves && cost == 2 * joined)) break;
         ASSIGN_OR_RETURN(const Law* const law, Usable(*conjecture));
         if (law == nullptr) continue;
         ASSIGN_OR_RETURN(const bool done, Use(*law, id, operands));

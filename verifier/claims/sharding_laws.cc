@@ -132,18 +132,19 @@ std::vector<std::string> ProvedLaws::Texts() const {
 }
 
 absl::StatusOr<const sharding::Law*> ProvedLaws::LawOf(const OpDef& op, JudgedFactor& factor, size_t conjecture) {
-  if (!factor.laws.empty()) return factor.laws[conjecture];
-  std::vector<const sharding::Law*> laws(factor.conjectures.size(), nullptr);
-  bool some = false;
-  for (size_t k = 0; k < laws.size(); ++k) {
-    const bool special = factor.conjectures[k].special;
-    if (special && some) continue;
-    ASSIGN_OR_RETURN(laws[k], Proved(op, factor.conjectures[k]));
-    if (laws[k] == nullptr) continue;
-    some = true;
-    if (!special) break;
+  for (size_t k = factor.laws.size(); k <= conjecture; ++k) {
+    const Conjecture& next = factor.conjectures[k];
+    factor.laws.push_back(nullptr);
+    if (factor.has_general || (factor.has_some && next.special)) continue;
+    const auto law = Proved(op, next);
+    if (!law.ok()) {
+      factor.laws.pop_back();
+      return law.status();
+    }
+    factor.laws.back() = *law;
+    factor.has_some |= *law != nullptr;
+    factor.has_general |= *law != nullptr && !next.special;
   }
-  factor.laws = std::move(laws);
   return factor.laws[conjecture];
 }
 
@@ -158,10 +159,11 @@ absl::StatusOr<std::vector<sharding::ConjecturedLaw>> ProvedLaws::operator()(con
   std::vector<sharding::ConjecturedLaw> laws;
   ASSIGN_OR_RETURN(std::vector<Factor> factors, sharding::FactorsOf(op, inputs, attrs));
   for (Factor& factor : factors) {
-    const auto judged = std::make_shared<JudgedFactor>(JudgedFactor{std::move(factor.conjectures), {}});
+    const auto judged = std::make_shared<JudgedFactor>(JudgedFactor{std::move(factor.conjectures)});
     for (size_t k = 0; k < judged->conjectures.size(); ++k) {
       const Conjecture& conjecture = judged->conjectures[k];
-      laws.push_back({conjecture.effect, conjecture.operands, [this, &op, judged, k] { return LawOf(op, *judged, k); }});
+      laws.push_back(
+          {conjecture.effect, conjecture.operands, [this, &op, judged, k] { return LawOf(op, *judged, k); }});
     }
   }
   return of_applications_[application] = std::move(laws);

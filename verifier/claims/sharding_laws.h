@@ -48,10 +48,11 @@ class ProvedLaws {
   // Null: it is not proved, or no matcher can find its left side.
   absl::StatusOr<const sharding::Law*> Proved(const OpDef& op, const sharding::Conjecture& conjecture);
 
-  // The conjectures about a factor, and once they were judged their laws; null: it is none.
+  // The conjectures about a factor, and the laws of the first ones, which were judged; null: it is none.
   struct JudgedFactor {
     std::vector<sharding::Conjecture> conjectures;
     std::vector<const sharding::Law*> laws;
+    bool has_some = false, has_general = false;  // laws, and one that is not special
   };
   // The law of a conjecture, as Factor::conjectures says.
   absl::StatusOr<const sharding::Law*> LawOf(const OpDef& op, JudgedFactor& factor, size_t conjecture);

@@ -105,7 +105,7 @@ absl::StatusOr<DescribedModel> ParseDescribedModel(const std::string& json) {
                       "an object of sizes");
   }
   const ModelJson& sizes = from["transformer"];
-  std::vector<std::string> known = {"gated"};
+  std::vector<std::string> known = {"gated", "fused_attention"};
   for (const SizeField& field : kSizes) {
     RETURN_IF_ERROR(TakeSize(sizes, "transformer.", field, &model));
     known.push_back(field.name);
@@ -124,9 +124,12 @@ absl::StatusOr<DescribedModel> ParseDescribedModel(const std::string& json) {
     if (std::find(known.begin(), known.end(), key) == known.end())
       return WrongField("", key, absl::StrJoin(known, ", "));
   }
-  if (sizes.contains("gated")) {
-    if (!sizes["gated"].is_boolean()) return WrongField("transformer.gated", sizes["gated"].dump(), "true or false");
-    model.gated = sizes["gated"].get<bool>();
+  for (const auto& [key, is] : {std::pair("gated", &model.gated), {"fused_attention", &model.fused_attention}}) {
+    if (!sizes.contains(key)) continue;
+    if (!sizes[key].is_boolean()) {
+      return WrongField(absl::StrCat("transformer.", key), sizes[key].dump(), "true or false");
+    }
+    *is = sizes[key].get<bool>();
   }
   for (const auto& [key, text] : {std::pair("name", &model.name), {"precision", &model.precision}}) {
     if (!from.contains(key)) continue;
@@ -160,21 +163,19 @@ double PartSeconds::Bytes(double bytes) const {
   return bytes / (device_.bytes_per_second * device_.efficiency.at("memory"));
 }
 
-double PartSeconds::Product(double rows, double columns, double sums, const std::string& kind, double times) const {
-  const double element = model_.precision == "fp8"   ? 1
-                         : model_.precision == "f32" ? 4
-                                                     : 2,
-               result = std::max(2.0, element);
-  const double rate = device_.flops_per_second.at(model_.precision) * device_.efficiency.at(kind);
+double PartSeconds::Product(double rows, double columns, double sums, const std::string& precision,
+                            const std::string& kind, double times) const {
+  const double element = precision == "fp8" ? 1 : precision == "f32" ? 4 : 2, result = std::max(2.0, element);
+  const double rate = device_.flops_per_second.at(precision) * device_.efficiency.at(kind);
   const double moved = (rows * sums + sums * columns) * element + rows * columns * result;
   // Narrow operands are converted before, with a copy for the other order of their axes.
-  const double converted = model_.precision == "fp8" ? rows * sums * 4 : 0;
+  const double converted = precision == "fp8" ? rows * sums * 4 : 0;
   return times * (std::max(2 * rows * columns * sums / rate, Bytes(moved)) + Bytes(converted)) + device_.launch_seconds;
 }
 
-PartSeconds::Passes PartSeconds::Products(double columns, double sums) const {
-  return {Product(tokens_, columns, sums, model_.precision), Product(tokens_, sums, columns, model_.precision),
-          Product(sums, columns, tokens_, model_.precision)};
+PartSeconds::Passes PartSeconds::Products(double columns, double sums, const std::string& precision) const {
+  return {Product(tokens_, columns, sums, precision, precision), Product(tokens_, sums, columns, precision, precision),
+          Product(sums, columns, tokens_, precision, precision)};
 }
 
 namespace {
@@ -189,6 +190,25 @@ double PartSeconds::Boundary() const {
   return Bytes(10.0 * static_cast<double>(model_.hidden) * tokens_ / tp_) + 2 * device_.launch_seconds;
 }
 
+PartSeconds::Passes PartSeconds::Scores(double queries) const {
+  const double pairs = tokens_ * static_cast<double>(model_.sequence);
+  if (!model_.fused_attention) {
+    // Products of all pairs. Bytes of a score that these, a fused softmax and dropout with its mask read and write:
+    // 2 + 4 + 5 + 2 forwards, 2 + 2 + 5 + 6 + 4 backwards.
+    const double scores = pairs * static_cast<double>(model_.heads) / tp_;
+    const double rate = device_.flops_per_second.at(model_.precision) * device_.efficiency.at(model_.precision);
+    const double products = 4 * pairs * queries / rate;
+    return {products + Bytes(13 * scores) + 3 * device_.launch_seconds,
+            2 * products + Bytes(19 * scores) + 5 * device_.launch_seconds, 0};
+  }
+  const auto rate = device_.flops_per_second.find("bf16");
+  const double peak =
+      rate == device_.flops_per_second.end() ? device_.flops_per_second.at(model_.precision) : rate->second;
+  // Causal: half of the scores, and of the sums by them; the backward pass makes five products of these.
+  const double core = 2 * pairs * queries / (peak * device_.efficiency.at("attention"));
+  return {core, 2.5 * core, 0};
+}
+
 PartSeconds::Passes PartSeconds::Attention() const {
   const auto hidden = static_cast<double>(model_.hidden);
   const double queries = static_cast<double>(model_.heads * model_.head_size) / tp_;
@@ -199,15 +219,10 @@ PartSeconds::Passes PartSeconds::Attention() const {
   } else {
     passes = Products(queries + 2 * keys, hidden) + Products(hidden, queries);
   }
-  const auto rate = device_.flops_per_second.find("bf16");
-  const double peak =
-      rate == device_.flops_per_second.end() ? device_.flops_per_second.at(model_.precision) : rate->second;
-  // Causal: half of the scores, and of the sums by them; the backward pass makes five products of these.
-  const double core =
-      2 * tokens_ * static_cast<double>(model_.sequence) * queries / (peak * device_.efficiency.at("attention"));
+  passes = passes + Scores(queries);
   const double turned = Bytes(4 * (queries + keys) * tokens_) + device_.launch_seconds;
-  passes.forward += core + turned + Boundary() + device_.launch_seconds;
-  passes.backward += 2.5 * core + turned + 1.5 * Boundary() + device_.launch_seconds;
+  passes.forward += turned + Boundary() + device_.launch_seconds;
+  passes.backward += turned + 1.5 * Boundary() + device_.launch_seconds;
   return passes;
 }
 
@@ -243,8 +258,10 @@ PartSeconds::Passes PartSeconds::Experts(int64_t ranks) const {
   const double here = std::max(1.0, static_cast<double>(model_.experts) / static_cast<double>(ranks));
   const double each = rows / here;
   const double permuted = Bytes(8 * rows * hidden / tp_) + 2 * device_.launch_seconds;
-  Passes passes{Product(each, columns, hidden, "experts", here), Product(each, hidden, columns, "experts", here),
-                Product(hidden, columns, each, "experts", here)};
+  const std::string& precision = model_.precision;
+  Passes passes{Product(each, columns, hidden, precision, "experts", here),
+                Product(each, hidden, columns, precision, "experts", here),
+                Product(hidden, columns, each, precision, "experts", here)};
   const double activation = Bytes(2 * columns * rows) + device_.launch_seconds;
   passes.forward += permuted + activation;
   passes.backward += permuted + 1.5 * activation;
@@ -253,7 +270,10 @@ PartSeconds::Passes PartSeconds::Experts(int64_t ranks) const {
 
 PartSeconds::Passes PartSeconds::Head() const {
   const double columns = static_cast<double>(model_.vocabulary) / tp_;
-  Passes passes = Products(columns, static_cast<double>(model_.hidden));
+  // Frameworks keep the logits out of fp8.
+  const bool narrow =
+      model_.precision == "fp8" && device_.flops_per_second.contains("bf16") && device_.efficiency.contains("bf16");
+  Passes passes = Products(columns, static_cast<double>(model_.hidden), narrow ? "bf16" : model_.precision);
   passes.forward += Bytes(10 * columns * tokens_) + Boundary();
   passes.backward += Bytes(8 * columns * tokens_) + Boundary();
   return passes;

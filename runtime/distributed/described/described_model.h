@@ -17,6 +17,7 @@ struct DescribedModel {
   int64_t sequence = 0;           // tokens of a sample
   int64_t batch = 0;              // samples of a step
   bool gated = true;              // the MLP has three products, otherwise two
+  bool fused_attention = true;    // in one pass; otherwise the scores of all pairs of tokens go through the memory
   int64_t attention_weights = 0;  // of the projections of a layer, where they are not those of the sizes
   // Mixture of experts: `experts` MLPs of `expert_mlp` in every layer but the first `dense_layers`, `experts_per_token`
   // of which a token goes through, and `shared_experts` for all tokens.
@@ -60,9 +61,13 @@ class PartSeconds {
  private:
   PartSeconds(const DescribedModel& model, const ClusterDevice& device, int64_t tokens, int tp)
       : model_(model), device_(device), tokens_(static_cast<double>(tokens)), tp_(tp) {}
-  // The seconds of a product of so many rows, columns and summed positions, of `times` matrices.
-  double Product(double rows, double columns, double sums, const std::string& kind, double times = 1) const;
-  Passes Products(double columns, double sums) const;
+  // The seconds of a product of so many rows, columns and summed positions, of `times` matrices, in a precision and
+  // with the efficiency of a kind.
+  double Product(double rows, double columns, double sums, const std::string& precision, const std::string& kind,
+                 double times = 1) const;
+  Passes Products(double columns, double sums, const std::string& precision) const;
+  Passes Products(double columns, double sums) const { return Products(columns, sums, model_.precision); }
+  Passes Scores(double queries) const;  // of attention, and what they weight
   double Bytes(double bytes) const;
   Passes Dense(double mlp) const;
 

@@ -69,7 +69,9 @@ class Sizes {
   int64_t Exchanged() const { return 2 * tokens() * model.experts_per_token * model.hidden / ranks.tp; }
   int64_t SavedOfAttention() const {
     const int64_t queries = model.heads * model.head_size, keys = model.key_value_heads * model.head_size;
-    return 2 * Block() + 2 * tokens() * (2 * queries + 2 * keys) / ranks.tp;
+    // Of a score that is kept: after the softmax, after dropout, and the mask.
+    const int64_t scores = model.fused_attention ? 0 : 5 * tokens() * model.sequence * model.heads / ranks.tp;
+    return 2 * Block() + 2 * tokens() * (2 * queries + 2 * keys) / ranks.tp + scores;
   }
   int64_t SavedOfMlp(int64_t layer) const {
     const int64_t products = model.gated ? 3 : 2;

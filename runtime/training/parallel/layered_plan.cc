@@ -67,7 +67,9 @@ int64_t GatheredBytes(const Graph& unpacked, const Graph& step, const Layers& la
 
 }  // namespace
 
-Mesh MeshOf(const RankLayout& layout) { return Mesh({{"dp", layout.dp}, {"pp", layout.pp}, {"tp", layout.tp}}); }
+Mesh MeshOf(const RankLayout& layout) {
+  return Mesh({{"dp", layout.dp}, {"pp", layout.pp}, {layout.cp > 1 ? "cp" : "tp", layout.pass_ranks()}});
+}
 
 Plan PlanOfLayers(const Graph& gradients, const Layers& layers, const Graph& step, Mesh mesh, int64_t micro_batches,
                   const PlanCuts& cuts) {
@@ -100,7 +102,7 @@ Plan PlanOfOnePass(const Graph& gradients, const Graph& step, Mesh mesh, int64_t
                    const std::vector<int>& cuts) {
   Plan plan{std::move(mesh), micro_batches};
   distributed::PlanSubgraph pass;
-  pass.over = plan.mesh.Find("tp");
+  pass.over = static_cast<int>(plan.mesh.axes().size()) - 1;
   const auto add = [&](PlanTensor tensor) {
     plan.tensors.push_back(std::move(tensor));
     return static_cast<int>(plan.tensors.size()) - 1;

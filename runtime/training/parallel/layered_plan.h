@@ -16,7 +16,7 @@
 
 namespace rewright {
 
-// The mesh of a layout: dp, pp and tp, the outermost first.
+// The mesh of a layout, the outermost axis first: dp, pp, and tp or cp, along which ranks compute a pass together.
 distributed::Mesh MeshOf(const RankLayout& layout);
 
 // The axes along which replicas have blocks, by state of the gradients and by input of the step; -1: all of it. Empty:
@@ -30,7 +30,7 @@ struct PlanCuts {
 distributed::Plan PlanOfLayers(const Graph& gradients, const Layers& layers, const Graph& step, distributed::Mesh mesh,
                                int64_t micro_batches, const PlanCuts& cuts = {});
 // Likewise, where one executable that has the weights itself computes all gradients of a micro-batch, by ranks along
-// tp together. A sum that is cut is one of the blocks that the ranks of a replica have of it.
+// the innermost axis together. A sum that is cut is one of the blocks that the ranks of a replica have of it.
 distributed::Plan PlanOfOnePass(const Graph& gradients, const Graph& step, distributed::Mesh mesh,
                                 int64_t micro_batches, const std::vector<int>& cuts);
 

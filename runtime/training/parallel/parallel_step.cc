@@ -29,7 +29,7 @@ absl::Status CheckPlaces(const TrainConfig& config, int size) {
       absl::StrCat("model.places: is missing; the layout tp=", size, " cuts weights as it says"));
 }
 
-// Tensor parallel: both graphs are run by the group together. `inputs` are those of the model.
+// Tensor and context parallel: both graphs are run by the group together. `inputs` are those of the model.
 absl::StatusOr<std::unique_ptr<RankExecutable>> PrepareInGroup(const Graph& graph,
                                                                const std::vector<std::string>& inputs,
                                                                const TrainConfig& config, const SharingOptions& sharing,
@@ -158,10 +158,10 @@ class ClaimWriter {
     claim_.step = step;
   }
 
-  // The next subgraph, which ranks along tp cut along these axes.
+  // The next subgraph, which ranks cut along these axes.
   absl::Status Subgraph(const Graph& graph, const StateAxes& axes = {}) {
     if (!axes.empty()) {
-      CutByLaws cut{.axes = axes, .degree = sharing_.layout.tp};
+      CutByLaws cut{.axes = axes, .degree = sharing_.layout.pass_ranks()};
       ASSIGN_OR_RETURN(cut.graph, sharing_.cut_alone(graph, axes, cut.degree));
       claim_.passes.emplace(static_cast<int>(claim_.subgraphs.size()), std::move(cut));
     }
@@ -387,7 +387,24 @@ Graph WithoutTriggers(const Graph& pass) {
   return Graph(pass.arena(), pass.inputs(), std::move(outputs));
 }
 
+namespace {
+
+// Places of the inputs, the target among them, along the sequence.
+absl::Status PlaceSequences(int cp, TrainConfig* config) {
+  if (!config->places.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.places: found placements with the layout cp=", cp, ", expected none: it cuts inputs"));
+  }
+  constexpr int kSequence = 1;
+  for (const auto& [name, column] : config->train.inputs) config->places.emplace_back(name, kSequence);
+  config->places.emplace_back("target", kSequence);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status ApplyLayout(const RankLayout& layout, TrainConfig* config) {
+  if (layout.cp > 1) RETURN_IF_ERROR(PlaceSequences(layout.cp, config));
   if (layout.micro == 0) return absl::OkStatus();
   nlohmann::ordered_json& data = config->identity["data"];
   if (data.contains("micro_batches") && config->step.micro_batches != layout.micro) {
@@ -409,21 +426,22 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
                                               GraphRunner& runner) {
   const RankLayout& layout = sharing.layout;
   const int64_t count = config.step.micro_batches;
-  const bool pipeline = layout.pp > 1, zero_of_groups = !pipeline && layout.tp > 1 && layout.zero > 0;
+  const bool pipeline = layout.pp > 1, zero_of_groups = !pipeline && layout.pass_ranks() > 1 && layout.zero > 0;
   if (gradients == nullptr && (pipeline || zero_of_groups)) {
     const std::string kind =
-        pipeline ? absl::StrCat("pp=", layout.pp) : absl::StrCat("tp=", layout.tp, ",zero=", layout.zero);
+        pipeline ? absl::StrCat("pp=", layout.pp)
+                 : absl::StrCat(layout.cp > 1 ? "cp=" : "tp=", layout.pass_ranks(), ",zero=", layout.zero);
     return absl::InvalidArgumentError(
         absl::StrCat("data.micro_batches: found ", count, ", expected at least 2 with the layout ", kind));
   }
   if (pipeline) return MakePipeline(step, *gradients, updated, config, sharing, ranks, runner);
   if (zero_of_groups) return MakeZeroOfGroups(step, *gradients, updated, config, sharing, ranks, runner);
   ParallelStep made;
-  if (layout.tp > 1) {
+  if (layout.pass_ranks() > 1) {
     const std::vector<std::string> inputs = Signature(gradients == nullptr ? step : *gradients).input_names;
     ASSIGN_OR_RETURN(made.step, PrepareInGroup(step, inputs, config, sharing, ranks.model_parallel(), runner));
     if (gradients == nullptr) return made;
-    CutByLaws cut{.degree = layout.tp};
+    CutByLaws cut{.degree = layout.pass_ranks()};
     if (sharing.claims) {
       ASSIGN_OR_RETURN(cut.axes, PlacedStates(step, config.places, inputs));
       ASSIGN_OR_RETURN(cut.graph, sharing.cut_alone(step, cut.axes, cut.degree));

@@ -58,8 +58,8 @@ class MeshCommunicators {
   const std::unique_ptr<Communicator> model_parallel_, tensor_parallel_, pipeline_, data_parallel_, shards_;
 };
 
-// Takes the number of micro-batches from the layout where that says one. Errors: a configuration that says another one,
-// or whose batch it does not divide.
+// Takes the number of micro-batches from the layout where that says one; cp cuts the inputs along axis 1, the sequence.
+// Errors: a configuration that says another number, or whose batch it does not divide, or that has places.
 absl::Status ApplyLayout(const RankLayout& layout, TrainConfig* config);
 
 // The states and inputs that tp cuts in the passes of stages (pipeline.h): of all passes, and of one. Error: nothing is

@@ -172,6 +172,11 @@ TEST(ClusterTest, IsReadAndChecked) {
   EXPECT_EQ(cluster->devices(), 64);
   EXPECT_EQ(cluster->LevelOf(1, 7), 0);
   EXPECT_EQ(cluster->LevelOf(1, 8), 1);
+  const auto shipped = ReadCluster("h100-infiniband");
+  ASSERT_TRUE(shipped.ok()) << shipped.status();
+  const std::string printed = PrintCluster(*shipped);
+  EXPECT_THAT(printed, HasSubstr("370000000000.0"));
+  EXPECT_EQ(PrintCluster(*ParseCluster(printed)), printed);
   const auto error = [](const std::string& text) { return std::string(ParseCluster(text).status().message()); };
   const auto patched = [&](const std::string& patch) {
     nlohmann::ordered_json json = nlohmann::ordered_json::parse(good);

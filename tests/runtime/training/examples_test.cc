@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
+#include "core/ir/text.h"
 #include "tests/runtime/training/layouts_util.h"
 
 namespace rewright {
@@ -63,6 +65,23 @@ TEST_F(ExamplesTest, LayoutsThatCutWeightsAreOneRankButForRounding) {
     SCOPED_TRACE(layout);
     Use(layout, places);
     EXPECT_LT(Distance(alone, Common(TrainText(json_, size)).weights), 2e-3);
+  }
+}
+
+// Every rank has a part of the letters of each sample, and all weights.
+TEST_F(ExamplesTest, PartsOfSequencesAreOneRankButForRounding) {
+  UseText(kGpt);
+  const NamedTensors alone = Common(TrainText(json_, 1)).weights;
+  const StateAxes sequence = {{"x", 1}, {"target", 1}};
+  for (const auto& [layout, size] : {std::pair("cp=2", 2), {"cp=2,zero=3", 2}, {"dp=2,cp=2", 4}}) {
+    SCOPED_TRACE(layout);
+    cut_graphs_.clear();
+    Use(layout, sequence);
+    EXPECT_LT(Distance(alone, Common(TrainText(json_, size)).weights), 2e-3);
+    ASSERT_FALSE(cut_graphs_.empty());
+    const std::string cut = PrintGraph(cut_graphs_.back().cut);
+    EXPECT_TRUE(absl::StrContains(cut, "partition(x, axis=1, degree=2)"));
+    EXPECT_TRUE(absl::StrContains(cut, "each_layer_norm_grad_x"));
   }
 }
 

@@ -49,11 +49,15 @@ TEST(LayoutTest, IsReadAndChecked) {
   for (const char* text :
        {"tp", "xp=2", "tp=0", "tp=x", "tp=2,tp=2", "dp=2,zero=4", "dp=2,", "tp=99999999999", "pp=2,micro=0",
         "pp=2,schedule=fast", "pp=2,schedule", "pp=2,schedule=interleaved,chunks=1"}) {
-    EXPECT_THAT(error(text, 2), HasSubstr(absl::StrCat("--layout: found `", text, "`, expected dp=N, tp=N, pp=N")));
+    EXPECT_THAT(error(text, 2),
+                HasSubstr(absl::StrCat("--layout: found `", text, "`, expected dp=N, tp=N, pp=N, cp=N")));
   }
   EXPECT_THAT(error("dp=2,tp=2", 3), HasSubstr("expected mpirun -n 4 rewright train .., found 3 ranks"));
   EXPECT_THAT(error("pp=2,chunks=2", 2), HasSubstr("expected chunks with schedule=interleaved"));
   EXPECT_THAT(error("dp=2,schedule=gpipe", 2), HasSubstr("expected schedule with pp=N"));
+  EXPECT_THAT(error("cp=2,tp=2", 4), HasSubstr("expected cp=N without tp and pp"));
+  EXPECT_EQ(PrintLayout(*ParseLayout("cp=2,dp=3", 6)), "dp=3,cp=2");
+  EXPECT_THAT(ParseLayout("dp=3,cp=2", 6)->DataParallelGroup(3), ElementsAre(1, 3, 5));
 }
 
 TEST(LayoutTest, MicroBatchesMayBeSaidByIt) {
@@ -73,6 +77,18 @@ TEST(LayoutTest, MicroBatchesMayBeSaidByIt) {
   open = config("");
   EXPECT_THAT(std::string(ApplyLayout({.micro = 5}, &open).message()),
               HasSubstr("--layout micro: found 5, expected a divisor of data.batch, 12"));
+}
+
+TEST(LayoutTest, ContextParallelCutsInputsAlongTheSequence) {
+  const std::string text = R"({"model": {"gpt": {"vocabulary": 8, "length": 4, "width": 4, "heads": 1, "layers": 1}},
+      "steps": 1, "loss": "cross_entropy", "optimizer": {"kind": "sgd", "learning_rate": 0.1},
+      "data": {"inputs": {"x": "x.npy"}, "target": "y.npy", "batch": 4}})";
+  auto config = ParseTrainConfig(text);
+  ASSERT_TRUE(config.ok()) << config.status();
+  ASSERT_TRUE(ApplyLayout({.cp = 2}, &*config).ok());
+  EXPECT_THAT(config->places, ElementsAre(std::pair("x", 1), std::pair("target", 1)));
+  EXPECT_THAT(std::string(ApplyLayout({.cp = 2}, &*config).message()),
+              HasSubstr("model.places: found placements with the layout cp=2, expected none"));
 }
 
 TEST(LayoutTest, OptimizerStatesAreCutAsTheirWeights) {

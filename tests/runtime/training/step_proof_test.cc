@@ -97,6 +97,18 @@ TEST_F(StepProofTest, TheListsOfEveryLayoutAreProved) {
   }
 }
 
+TEST_F(StepProofTest, PartsOfSequencesAreProved) {
+  json_ = Json::parse(R"({"model": {"gpt": {"vocabulary": 128, "length": 8, "width": 8, "heads": 2, "layers": 1}},
+      "data": {"inputs": {"x": {"file": "../characters/train.txt", "tokens": {"stride": 8}}},
+               "target": {"file": "../characters/train.txt", "tokens": {"stride": 8, "shift": 1}}, "batch": 4,
+               "micro_batches": 2},
+      "loss": "cross_entropy", "optimizer": {"kind": "sgd", "learning_rate": 0.1}, "steps": 1})");
+  const StepClaim claim = ClaimOf("cp=2", 2, {{"x", 1}, {"target", 1}});
+  ASSERT_EQ(claim.passes.size(), 1u);
+  EXPECT_EQ(claim.plan.mesh.axes().back().name, "cp");
+  ExpectProved(claim);
+}
+
 TEST_F(StepProofTest, MasksAndRunningAveragesAreProved) {
   json_["model"] =
       Json::parse(R"({"conv_net": {"image": [1, 8, 8], "channels": [4, 8], "classes": 10, "dropout": 0.1}})");

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -65,34 +64,6 @@ absl::StatusOr<Cluster> DefaultCluster(int devices, int threads) {
   for (auto& [type, rate] : device.flops_per_second) rate *= threads / kCores;
   device.bytes_per_second *= threads / kCores;
   cluster.device = std::move(device);
-  return cluster;
-}
-
-absl::StatusOr<Cluster> MeasuredCluster(Communicator& ranks, int threads) {
-  using Clock = std::chrono::steady_clock;
-  ASSIGN_OR_RETURN(Cluster cluster, DefaultCluster(ranks.size(), threads));
-  const int last = ranks.size() - 1;
-  const std::string what = "the measurement of links";
-  // The shortest of several times that bytes need to the last rank and back, halved.
-  const auto one_way = [&](size_t bytes, int turns) -> absl::StatusOr<double> {
-    std::vector<char> data(bytes, 0);
-    double shortest = 1e9;
-    for (int turn = 0; turn < turns; ++turn) {
-      const Clock::time_point begin = Clock::now();
-      if (ranks.rank() == 0) RETURN_IF_ERROR(ranks.Send(what, last, data.data(), bytes));
-      if (ranks.rank() == 0) RETURN_IF_ERROR(ranks.Receive(what, last, data.data(), bytes));
-      if (ranks.rank() == last) RETURN_IF_ERROR(ranks.Receive(what, 0, data.data(), bytes));
-      if (ranks.rank() == last) RETURN_IF_ERROR(ranks.Send(what, 0, data.data(), bytes));
-      shortest = std::min(shortest, std::chrono::duration<double>(Clock::now() - begin).count() / 2);
-    }
-    return shortest;
-  };
-  if (last == 0) return cluster;
-  constexpr size_t kLarge = size_t{4} << 20;
-  ASSIGN_OR_RETURN(const double empty, one_way(8, 20));
-  ASSIGN_OR_RETURN(const double large, one_way(kLarge, 4));
-  cluster.levels[0].seconds = empty;
-  cluster.levels[0].bytes_per_second = static_cast<double>(kLarge) / std::max(large - empty, large / 10);
   return cluster;
 }
 

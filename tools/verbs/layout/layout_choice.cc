@@ -25,9 +25,13 @@ constexpr char kAuto[] = "auto";
 
 // The keys of a layout's text, as ParseLayout and PrintLayout have them, with their values.
 std::map<std::string, std::string> KeysOf(const RankLayout& layout) {
-  std::map<std::string, std::string> keys = {{"dp", absl::StrCat(layout.dp)},       {"tp", absl::StrCat(layout.tp)},
-                                             {"pp", absl::StrCat(layout.pp)},       {"zero", absl::StrCat(layout.zero)},
-                                             {"micro", absl::StrCat(layout.micro)}, {"chunks", "1"}};
+  std::map<std::string, std::string> keys = {{"dp", absl::StrCat(layout.dp)},
+                                             {"tp", absl::StrCat(layout.tp)},
+                                             {"pp", absl::StrCat(layout.pp)},
+                                             {"zero", absl::StrCat(layout.zero)},
+                                             {"micro", absl::StrCat(layout.micro)},
+                                             {"chunks", "1"},
+                                             {"cp", "1"}};
   keys["schedule"] = "1f1b";
   for (const absl::string_view part : absl::StrSplit(distributed::PrintLayout(layout), ',', absl::SkipEmpty())) {
     const std::pair<std::string, std::string> sides = absl::StrSplit(part, absl::MaxSplits('=', 1));

@@ -179,7 +179,7 @@ absl::StatusOr<GraphStep> StepPlanner::PlanOfGroups(const RankLayout& layout, co
   const StateAxes axes = layout.zero > 0 ? ZeroAxes(graphs_.step, ranks, layout.zero) : StateAxes();
   GraphStep made{
       PlanOfOnePass(unpacked, graphs_.step, MeshOf(layout), micro_batches_, CutsOf(unpacked, graphs_.step, axes).sums)};
-  RETURN_IF_ERROR(Describe(unpacked, placed, layout.tp, made.plan.subgraphs.data()));
+  RETURN_IF_ERROR(Describe(unpacked, placed, layout.pass_ranks(), made.plan.subgraphs.data()));
   NoteAlike(&made.plan);
   distributed::WriteDataParallel(layout.zero, &made.plan);
   if (layout.zero > 0) {
@@ -187,15 +187,15 @@ absl::StatusOr<GraphStep> StepPlanner::PlanOfGroups(const RankLayout& layout, co
     return made;
   }
   ASSIGN_OR_RETURN(const StateAxes states, PlacedStates(graphs_.step, places, Signature(unpacked).input_names));
-  made.kept_bytes = KeptBytes(graphs_.step, states, layout.tp, {}, /*group_size=*/1);
+  made.kept_bytes = KeptBytes(graphs_.step, states, layout.pass_ranks(), {}, /*group_size=*/1);
   return made;
 }
 
 absl::Status StepPlanner::AddUpdate(const RankLayout& layout, const StateAxes& places, GraphStep* made) {
-  if (layout.tp > 1 && layout.pp == 1 && layout.zero == 0) {
+  if (layout.pass_ranks() > 1 && layout.pp == 1 && layout.zero == 0) {
     ASSIGN_OR_RETURN(const Graph unpacked, UnpackedGradients());
     ASSIGN_OR_RETURN(const StateAxes states, PlacedStates(graphs_.step, places, Signature(unpacked).input_names));
-    ASSIGN_OR_RETURN(const PartCost part, CostOfPart(graphs_.step, states, layout.tp, /*with_memory=*/false));
+    ASSIGN_OR_RETURN(const PartCost part, CostOfPart(graphs_.step, states, layout.pass_ranks(), /*with_memory=*/false));
     made->plan.update_seconds = part.seconds;
     return absl::OkStatus();
   }
@@ -219,9 +219,9 @@ absl::StatusOr<GraphStep> StepPlanner::PlanOf(const RankLayout& layout, const St
     return absl::InvalidArgumentError(
         absl::StrCat("model.places: is missing; the layout tp=", layout.tp, " cuts weights as it says"));
   }
-  ASSIGN_OR_RETURN(GraphStep made, layout.pp > 1   ? PlanOfStages(layout, used)
-                                   : layout.tp > 1 ? PlanOfGroups(layout, used)
-                                                   : PlanOfWhole(layout));
+  ASSIGN_OR_RETURN(GraphStep made, layout.pp > 1             ? PlanOfStages(layout, used)
+                                   : layout.pass_ranks() > 1 ? PlanOfGroups(layout, used)
+                                                             : PlanOfWhole(layout));
   RETURN_IF_ERROR(AddUpdate(layout, used, &made));
   return made;
 }

@@ -1,4 +1,5 @@
 // rewright profile MODEL...: measures what models are made of, into the profile database; carries databases about.
+// With --collectives it measures the device and the links of processes instead, as a file of a cluster.
 
 #include <algorithm>
 #include <filesystem>
@@ -16,8 +17,11 @@
 #include "backends/analytic.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/base/threads.h"
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
+#include "runtime/comm/mpi.h"
+#include "runtime/distributed/cluster.h"
 #include "runtime/measure/machine_rates.h"
 #include "runtime/measure/profile_db.h"
 #include "runtime/measure/timing.h"
@@ -27,7 +31,9 @@
 #include "tools/program/progress.h"
 #include "tools/program/verb.h"
 #include "tools/verbs/compare/groups.h"
+#include "tools/verbs/layout/measured_cluster.h"
 #include "tools/verbs/rules/rules.h"
+#include "tools/verbs/train/ranks.h"
 
 namespace rewright {
 namespace {
@@ -45,6 +51,7 @@ struct ProfileFlags {
   int64_t top = 12;
   std::string export_file;
   std::string import_file;
+  std::string collectives;
 };
 
 // The limits of a roofline.
@@ -214,7 +221,34 @@ absl::Status Export(const ProfileFlags& flags, Console& console) {
   return absl::OkStatus();
 }
 
+// The cluster that these processes are.
+absl::StatusOr<Answer> ProfileCollectives(const ProfileFlags& flags, Communicator& ranks, Session& session) {
+  if (ranks.size() == 1) {
+    return absl::InvalidArgumentError("--collectives: found one process, expected mpirun -n N rewright profile ..");
+  }
+  if (ranks.rank() == 0) RETURN_IF_ERROR(CheckOutputs({{"--collectives", flags.collectives}}, {}, session));
+  ASSIGN_OR_RETURN(const Engine engine, Engine::Open(flags.device, session.flags.threads, /*profile=*/""));
+  ASSIGN_OR_RETURN(const distributed::Cluster cluster,
+                   MeasuredCluster(ranks, NumThreads(session.flags.threads), engine.device()));
+  if (ranks.rank() != 0) return Answer::kYes;
+  const distributed::LinkLevel& link = cluster.levels[0];
+  const double device = cluster.device->flops_per_second.at("f32") * cluster.device->efficiency.at("f32");
+  session.console.Result(absl::StrFormat("device:   %.1f GFLOP/s of products, %.1f GB/s of memory", device / 1e9,
+                                         cluster.device->bytes_per_second / 1e9));
+  session.console.Result(absl::StrFormat("message:  %.3g us", link.seconds * 1e6));
+  for (const auto& [kind, rates] : link.rates) {
+    std::string line = absl::StrFormat("%-15s", kind);
+    for (const distributed::MeasuredRate& rate : rates) {
+      absl::StrAppend(&line, absl::StrFormat("  %.4g MB: %.3f GB/s", rate.bytes / 1e6, rate.bytes_per_second / 1e9));
+    }
+    session.console.Result(line);
+  }
+  RETURN_IF_ERROR(WriteOutput(flags.collectives, distributed::PrintCluster(cluster)));
+  return Answer::kYes;
+}
+
 absl::StatusOr<Answer> Profile(const ProfileFlags& flags, Session& session) {
+  if (flags.profile.empty()) return absl::InvalidArgumentError("--profile: is missing, expected a database");
   if (flags.models.empty() && flags.import_file.empty() && flags.export_file.empty()) {
     return absl::InvalidArgumentError("found nothing to do, expected a model, --import or --export");
   }
@@ -235,7 +269,7 @@ absl::StatusOr<Answer> Profile(const ProfileFlags& flags, Session& session) {
 Action DeclareProfile(CommandLine& line) {
   auto flags = std::make_shared<ProfileFlags>();
   line.Add("models", &flags->models, "ONNX files, or the programs of checkpoints (program.txt)").Type("MODEL.onnx");
-  line.AddOutputPath("--profile", &flags->profile, "The database").Required().Type("DB");
+  line.AddOutputPath("--profile", &flags->profile, "The database").Type("DB");
   AddDevice(line, &flags->device, /*with_reference=*/false);
   AddPrecision(line, &flags->precision);
   AddKernelLaws(line, &flags->no_rules);
@@ -247,7 +281,17 @@ Action DeclareProfile(CommandLine& line) {
   line.AddOutputPath("--export", &flags->export_file, "Write all costs of the database as text; - is standard output")
       .Type("F.json");
   line.Add("--import", &flags->import_file, "Put exported costs into the database").Type("F.json");
-  return [flags](Session& session) { return Profile(*flags, session); };
+  line.AddOutputPath("--collectives", &flags->collectives,
+                     "Under mpirun -n N: measure this device and the links between the processes, by the messages that "
+                     "training sends, and write them as a cluster (docs/simulation.md)")
+      .Type("CLUSTER.json");
+  return [flags](Session& session) -> absl::StatusOr<Answer> {
+    if (flags->collectives.empty()) return Profile(*flags, session);
+    Communicator& ranks = ProcessRanks();
+    if (ranks.rank() != 0) session.console.Mute();
+    return OnProcessRanks("profile", ranks, session.console,
+                          [&] { return ProfileCollectives(*flags, ranks, session); });
+  };
 }
 
 }  // namespace rewright

@@ -30,6 +30,7 @@
 #include "tools/verbs/check/step_proof.h"
 #include "tools/verbs/layout/cluster_cost.h"
 #include "tools/verbs/layout/layout_file.h"
+#include "tools/verbs/layout/measured_cluster.h"
 #include "tools/verbs/layout/placement_search.h"
 #include "tools/verbs/train/ranks.h"
 #include "verifier/claims/sharding_laws.h"
@@ -150,9 +151,9 @@ absl::StatusOr<sharding::Sharded> Cut(const ShardFlags& flags, const Graph& grap
   ASSIGN_OR_RETURN(sharding::Sharded sharded, sharding::Shard(graph, placements, degree, std::ref(laws)));
   int applications = 0;
   for (NodeId id : graph.nodes()) applications += graph.node(id).op != nullptr;
-  console.Result(absl::StrFormat(
-      "%d of %d applications on blocks, by %d laws proved for every size and number of devices%s", sharded.cut,
-      applications, sharded.laws, sharded.exact ? "; exact" : "; sums in another order"));
+  console.Result(
+      absl::StrFormat("%d of %d applications on blocks, by %d laws proved for every size and number of devices%s",
+                      sharded.cut, applications, sharded.laws, sharded.exact ? "; exact" : "; sums in another order"));
   if (!sharded.whole.empty()) {
     console.Result(absl::StrCat("joined for want of a law: ", absl::StrJoin(sharded.whole, ", ")));
   }

@@ -14,7 +14,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "backends/device_factory.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "runtime/distributed/cluster.h"
@@ -23,11 +22,13 @@
 #include "runtime/distributed/described/layout_search.h"
 #include "runtime/distributed/plan_text.h"
 #include "runtime/training/parallel/parallel_step.h"
+#include "tools/library/engine.h"
 #include "tools/program/flags.h"
 #include "tools/program/outputs.h"
 #include "tools/program/verb.h"
 #include "tools/verbs/layout/layout_choice.h"
 #include "tools/verbs/layout/step_planner.h"
+#include "tools/verbs/train/ranks.h"
 #include "tools/verbs/train/train_layout.h"
 #include "tools/verbs/train/trained_model.h"
 
@@ -45,7 +46,7 @@ struct SimulateFlags {
   std::string model, cluster;
   std::string layout;
   std::string collectives;
-  std::string plan, trace;
+  std::string plan, trace, profile;
   int64_t devices = 0, most_simulated = 60;
   bool explain = false, overlap = false;
 };
@@ -148,12 +149,14 @@ absl::StatusOr<distributed::DescribedLayout> ChosenLayout(const SimulateFlags& f
 absl::StatusOr<Answer> SimulateConfig(const SimulateFlags& flags, const distributed::Cluster& cluster,
                                       Session& session) {
   ASSIGN_OR_RETURN(TrainConfig config, Parsed(flags.model, ParseTrainConfig));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Device> cpu, MakeDevice("cpu"));
+  ASSIGN_OR_RETURN(const Engine engine, Engine::Open("cpu", session.flags.threads, flags.profile));
+  Device* const cpu = engine.device();
   const auto load = [&](const TrainConfig& at) -> absl::StatusOr<TrainableModel> {
     ASSIGN_OR_RETURN(LoadedModel loaded, LoadTrainedModel(at, FolderOf(flags.model), session.console));
     return std::move(loaded.model);
   };
-  const StepPlanner::Options planning{.seconds = nullptr, .cut = CutsByLaws()};
+  StepPlanner::Options planning{.seconds = nullptr, .cut = CutsByLaws()};
+  if (!flags.profile.empty()) planning.seconds = [cpu](const Graph& graph) { return MeasuredSeconds(graph, *cpu); };
   LayoutFile chosen{flags.layout, {}};
   if (IsAutoLayout(flags.layout)) {
     const int devices = flags.devices > 0 ? static_cast<int>(flags.devices) : cluster.devices();
@@ -255,6 +258,10 @@ Action DeclareSimulate(CommandLine& line) {
   for (const auto& [name, way] : kWays) ways.push_back(name);
   line.AddChoice("--collectives", &flags->collectives, ways,
                  "The way of collectives (default direct for a plan, as they run, and ring for a model)");
+  line.AddOutputPath("--profile", &flags->profile,
+                     "Of a configuration: seconds as they are measured on this processor, kept in this database, "
+                     "instead of those by the device of the cluster")
+      .Type("DB");
   line.AddOutputPath("--plan", &flags->plan, "Write the actions of each rank of a model's step").Type("F.plan");
   line.AddOutputPath("--trace", &flags->trace,
                      "Write what every rank does when, for Perfetto and chrome://tracing; - is standard output")

@@ -272,7 +272,7 @@ absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step
     ASSIGN_OR_RETURN(const RankGraph part, GraphOfRank(cut, 0, layout.tp));
     return BytesOfSubgraph(part, *engine.device());
   };
-  Keeping keeping{.chosen = layout.tp == 1 || layout.pp > 1, .limit = flags.memory_limit};
+  Keeping keeping{.chosen = layout.pass_ranks() == 1 || layout.pp > 1, .limit = flags.memory_limit};
   keeping.pointwise_only = layout.tp > 1;
   if (layout.pp > 1) {
     const int64_t micro_batches = config.step.micro_batches;

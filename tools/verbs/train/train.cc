@@ -266,8 +266,7 @@ absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, int deg
                      sharding::Shard(graph, PlacementsOf(axes), degree, std::ref(LawsOfLayouts()), exact_only));
     console.Note(absl::StrFormat(
         "%d of %d applications of a step are on blocks, by %d proved laws%s%s", sharded.cut, graph.num_applications(),
-        sharded.laws,
-        sharded.whole.empty() ? "" : "; joined for want of a law: ", absl::StrJoin(sharded.whole, ", ")));
+        sharded.laws, sharded.whole.empty() ? "" : "; joined for want of a law: ", absl::StrJoin(sharded.whole, ", ")));
     return sharded.graph;
   });
 }
@@ -416,12 +415,13 @@ Action DeclareTrain(CommandLine& line) {
            "Run the lists of this plan, as --plan wrote it and as it was edited, once they are proved as with --prove")
       .Type("F.plan");
   AddDevice(line, &flags->device, /*with_reference=*/true);
-  line.Add(
-          "--layout", &flags->layout.layout,
-          "Under mpirun -n N: dp=N, the micro-batches of a step are shared by N processes (the default); tp=N, they "
-          "compute it together, with weights cut as model.places says; pp=N, each has a stage of the model; zero=1, 2, "
-          "3: optimizer state is cut, gradients, weights; micro=M: so many micro-batches. auto: the one with the "
-          "shortest step by estimate that fits (auto,dp=2: of those with dp=2); F.layout: of that file")
+  line.Add("--layout", &flags->layout.layout,
+           "Under mpirun -n N: dp=N, the micro-batches of a step are shared by N processes (the default); tp=N, they "
+           "compute it together, with weights cut as model.places says; pp=N, each has a stage of the model; cp=N, "
+           "each has a "
+           "part of the sequence, along axis 1 of the inputs; zero=1, 2, "
+           "3: optimizer state is cut, gradients, weights; micro=M: so many micro-batches. auto: the one with the "
+           "shortest step by estimate that fits (auto,dp=2: of those with dp=2); F.layout: of that file")
       .Type("dp=A,tp=B,..|auto|F.layout");
   AddLayoutFlags(line, &flags->layout);
   line.AddReal("--bucket-mb", &flags->bucket_mb, 1e-3, 1e6,

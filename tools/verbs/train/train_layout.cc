@@ -12,7 +12,7 @@
 #include "core/base/threads.h"
 #include "runtime/training/parallel/parallel_step.h"
 #include "tools/program/outputs.h"
-#include "tools/verbs/layout/cluster_cost.h"
+#include "tools/verbs/layout/measured_cluster.h"
 #include "tools/verbs/train/ranks.h"
 #include "tools/verbs/train/trained_model.h"
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -305,6 +306,26 @@ TEST(LayoutSearchTest, NoLayoutIsShorterThanTheOneFound) {
       }
     }
   }
+}
+
+// The memory of a device decides whether layers are computed again.
+TEST(LayoutSearchTest, RecomputesWhereNothingElseFits) {
+  const DescribedModel model = Model(kSmall);
+  std::map<bool, int64_t> least;  // by whether layers are computed again
+  for (const DescribedLayout& layout : ListLayouts(model, SmallCluster(), 4, false)) {
+    const auto time = TimeDescribed(model, layout, SmallCluster(), kRing);
+    ASSERT_TRUE(time.ok()) << time.status();
+    const auto found = least.try_emplace(layout.recompute, time->memory_bytes).first;
+    found->second = std::min(found->second, time->memory_bytes);
+  }
+  ASSERT_LT(least[true], least[false]);
+  const auto chosen = [&](int64_t memory_bytes) {
+    const auto search = SearchLayouts(model, SmallCluster(memory_bytes), {.devices = 4, .most_simulated = 0});
+    EXPECT_TRUE(search.ok()) << search.status();
+    return search->found[0].layout.recompute;
+  };
+  EXPECT_TRUE(chosen(least[false] - 1));
+  EXPECT_FALSE(chosen(int64_t{1} << 40));
 }
 
 TEST(LayoutSearchTest, SaysThatNoLayoutFits) {
