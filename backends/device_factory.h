@@ -14,6 +14,10 @@ namespace ort {
 class OpaqueNodes;  // onnxruntime/opaque_nodes.h
 }
 
+// The way of products, convolutions and folds of f32 on tiles of bf16, which needs no law: its name for switches and
+// profiles.
+inline constexpr char kTilesWay[] = "tiles";
+
 struct DeviceOptions {
   int threads = 0;                               // 0: one per processor that this process may use
   std::shared_ptr<ProfileDb> profile = nullptr;  // of measured costs; null: they are kept in memory only
@@ -21,6 +25,7 @@ struct DeviceOptions {
   std::shared_ptr<const AllowedKernelRewrites> allowed_rewrites =
       nullptr;  // of kernels that compute by other operators; null: none may
   std::shared_ptr<const ort::OpaqueNodes> opaque = nullptr;  // of nodes that are not known here; null: none may run
+  bool tiles = true;  // products and convolutions of f32 may run on tiles of bf16 (docs/decisions/133)
 
   int NumThreads() const;  // `threads`, or what 0 stands for
 };

@@ -72,8 +72,8 @@ absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> LoadAllowedKernelRewrites
   ASSIGN_OR_RETURN(RuleSet rules, LoadLaws());
   for (const std::string& name : switched_off) {
     if (rules.Find(name) != nullptr) continue;
-    return absl::NotFoundError(
-        absl::StrCat("found ", name, ", expected ", kFoldLaw, " or a rule of winograd.rules, which allow kernels"));
+    return absl::NotFoundError(absl::StrCat("found ", name, ", expected ", kFoldLaw,
+                                            ", tiles or a rule of winograd.rules, which allow kernels"));
   }
   return MakeAllowedKernelRewrites(std::move(rules), switched_off);
 }

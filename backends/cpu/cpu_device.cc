@@ -15,6 +15,7 @@
 #include "backends/cpu/lower/context_layout.h"
 #include "backends/cpu/lower/lowering.h"
 #include "backends/cpu/measure.h"
+#include "backends/cpu/simd/split.h"
 #include "core/base/status_macros.h"
 #include "core/ops/foreign.h"
 #include "core/ops/ops.h"
@@ -40,7 +41,8 @@ class CpuDevice : public Device {
     name_ =
         absl::StrCat("cpu (", ProcessorName(), ", ", Simd().name, MultipliesBf16() ? " with bf16" : "", ", oneDNN ",
                      version->major, ".", version->minor, ".", version->patch, ", kernels ", kFusionVersion, ".",
-                     KernelListVersion(), HasLoopCompiler() ? " with loops" : "", ", threads ", context_->threads, ")");
+                     KernelListVersion(), HasLoopCompiler() ? " with loops" : "", ", threads ", context_->threads,
+                     SplitProducts() != nullptr && !context_->tiles ? ", no tiles)" : ")");
     costs_.emplace(name_, std::move(profile));
   }
 
@@ -218,6 +220,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const DeviceOptions& optio
     context->folds = std::make_shared<const GroupFolds>(options.allowed_rewrites, kLeastFoldOperations);
   }
   context->opaque = options.opaque;
+  context->tiles = options.tiles;
   context->threads = options.NumThreads();
   return std::unique_ptr<Device>(std::make_unique<CpuDevice>(std::move(context), options.profile));
 }

@@ -112,9 +112,6 @@ Layout ResultLayout(const LayoutQuery& query);
 // The layout of a product of matrices, which may lie as its reader wants it.
 Layout ProductLayout(const Graph& graph, const FusedGroup& group, Value value);
 
-// The way of convolutions on tiles of bf16 (products/split_conv.cc).
-inline constexpr char kTilesWay[] = "tiles";
-
 // The allowed laws of all kernels, and the ways that need none.
 std::vector<std::string> AllowedLaws(const DnnlContext& context, const Graph& graph, const FusedGroup& group);
 std::vector<std::string> OtherWays(const DnnlContext& context, const Graph& graph, const FusedGroup& group);

@@ -153,6 +153,18 @@ TEST_F(Verbs, RunMeasures) {
   EXPECT_GT(json["flops"], 0);
 }
 
+TEST_F(Verbs, KernelsAreSwitchedOffByName) {
+  for (const char* verb : {"run --iterations 1 --warmup 0", "optimize --time-limit 5"}) {
+    const auto without = [&](const char* name) {
+      return Rewright(absl::StrCat(verb, kQuick, Path("mlp.onnx"), " --disable-kernel-law ", name));
+    };
+    for (const char* name : {"fold", "tiles", "conv-winograd-4x4-3x3"}) EXPECT_EQ(without(name).status, 0) << name;
+    const Outcome unknown = without("tile");
+    EXPECT_EQ(unknown.status, 2);
+    EXPECT_THAT(unknown.err, HasSubstr("found tile, expected fold, tiles or a rule of winograd.rules"));
+  }
+}
+
 // Kernels are chosen by the costs that a profile has: those of laws are made dear, and then cheap.
 TEST_F(Verbs, RunChoosesKernelsByTheProfile) {
   const std::string db = Path("run.db"), text = Path("run.json");

@@ -716,7 +716,7 @@ absl::StatusOr<bool> PlanFoldGroup(Lowering& lowering, const FusedGroup& group) 
   }
   const Layout layout = lowering.LayoutOf(group, out);
   const auto plan_of = [&](bool splits) { return PlanFold(*group.fold, layouts, layout, lowering.threads(), splits); };
-  FoldPlan plan = plan_of(SplitProducts() != nullptr);
+  FoldPlan plan = plan_of(SplitProducts() != nullptr && lowering.context()->tiles);
   std::optional<FoldPlan> plain;
   if (plan.splits) plain = plan_of(false);
   const int64_t floats = std::max(plan.scratch_floats(), plain ? plain->scratch_floats() : 0);

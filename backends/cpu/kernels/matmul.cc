@@ -23,7 +23,7 @@
 namespace rewright::cpu {
 namespace {
 
-constexpr int64_t kDepthChunk = 512;
+constexpr int64_t kDepthChunk = 512, kPackedDepthChunk = 768;  // at most; the latter of weights
 constexpr int64_t kRowBlock = 192;
 constexpr int64_t kPanelsPerBlock = 8;  // panels that are packed, and finished by the post-ops, at a time
 constexpr int64_t kStreamedAhead = 128;  // of the depth
@@ -91,6 +91,19 @@ struct BatchAxis {
   int64_t size, a, b, c, residual;
 };
 
+// A tile of rows reads packed weights once, from memory in one piece.
+bool Streams(const MatmulProblem& problem) {
+  return problem.packed && problem.c.dims[problem.c.dims.size() - 2] <= Simd().gemm_rows;
+}
+
+// The depth is cut into chunks of one size, but for the last.
+int64_t DepthChunk(const MatmulProblem& problem) {
+  if (Streams(problem)) return std::max<int64_t>(1, problem.a.dims.back());
+  const int64_t depth = problem.a.dims.back(), most = problem.packed ? kPackedDepthChunk : kDepthChunk;
+  const int64_t chunks = std::max<int64_t>(1, (depth + most - 1) / most);
+  return std::max<int64_t>(1, (depth + chunks - 1) / chunks);
+}
+
 // The parts that a kernel packs while it runs, and the floats of scratch space that they take.
 struct Packing {
   Packing(const MatmulProblem& problem, int threads) {
@@ -105,10 +118,10 @@ struct Packing {
            problem.a.dims[rank - 2] >= Simd().gemm_rows && panels >= 4;
     blocks = problem.narrow != nullptr || (!problem.packed && !left && (separate || batches == 1));
     if (!problem.packed && !blocks) shared = (separate ? batches : 1) * panels * PanelElements(depth);
-    const int64_t chunk = std::min(depth, kDepthChunk);
+    const int64_t chunk = DepthChunk(problem);
     if (left) of_thread = std::min(problem.a.dims[rank - 2], kRowBlock) * chunk;
     if (blocks) of_thread = std::min(panels, kPanelsPerBlock) * PanelElements(chunk);
-    if (problem.narrow != nullptr) of_thread += Simd().gemm_columns * kDepthChunk;  // a panel's columns, widened
+    if (problem.narrow != nullptr) of_thread += Simd().gemm_columns * chunk;  // a panel's columns, widened
     total = shared + threads * of_thread;
   }
 
@@ -140,6 +153,7 @@ class MatmulKernel : public Kernel {
     rows_ = problem.c.dims[rank - 2];
     columns_ = problem.c.dims[rank - 1];
     depth_ = problem.a.dims[rank - 1];
+    depth_chunk_ = DepthChunk(problem);
     a_row_ = problem.a.strides[rank - 2];
     a_step_ = problem.a.strides[rank - 1];
     c_row_ = problem.c.strides[rank - 2];
@@ -254,14 +268,10 @@ class MatmulKernel : public Kernel {
     const int64_t panels = packing_.left ? last_panel - first_panel : kPanelsPerBlock;
     for (int64_t row = first_row; row < last_row; row += rows) {
       for (int64_t panel = first_panel; panel < last_panel; panel += panels) {
-        Block(mine, row, std::min(last_row, row + rows), panel, std::min(last_panel, panel + panels));
+        Block(mine, row, std::min(last_row, row + rows), panel, std::min(last_panel, panel + panels), last_panel);
       }
     }
   }
-
-  // A tile of rows reads packed weights once, from memory in one piece.
-  bool Streams() const { return problem_.packed && !packing_.left && rows_ <= Simd().gemm_rows; }
-  int64_t ChunkDepth() const { return Streams() ? depth_ : kDepthChunk; }
 
   // Rows of a tile where `rows` are shared out evenly: twelve are six and six, not eight and four.
   static int64_t Tile(int64_t rows) {
@@ -269,7 +279,9 @@ class MatmulKernel : public Kernel {
     return (rows + tiles - 1) / tiles;
   }
 
-  void Block(const Operands& at, int64_t first_row, int64_t last_row, int64_t first_panel, int64_t last_panel) const {
+  // A block of rows and panels; panels before `end_panel` are read later.
+  void Block(const Operands& at, int64_t first_row, int64_t last_row, int64_t first_panel, int64_t last_panel,
+             int64_t end_panel) const {
     const int64_t width = Simd().gemm_columns;
     const bool on_residual = StartsAtResidual(at);
     if (on_residual && at.residual != at.c) {
@@ -279,8 +291,8 @@ class MatmulKernel : public Kernel {
                     static_cast<size_t>(last - first) * sizeof(float));
       }
     }
-    for (int64_t chunk = 0; chunk < depth_; chunk += ChunkDepth()) {
-      const int64_t depth = std::min(ChunkDepth(), depth_ - chunk);
+    for (int64_t chunk = 0; chunk < depth_; chunk += depth_chunk_) {
+      const int64_t depth = std::min(depth_chunk_, depth_ - chunk);
       if (packing_.left) {
         const int64_t rows = last_row - first_row;
         PackTiles(at.a + first_row * a_row_ + chunk * a_step_, a_step_, rows, depth, Tile(rows), at.scratch);
@@ -291,24 +303,39 @@ class MatmulKernel : public Kernel {
       }
       for (int64_t row = first_row; row < last_row; row += kRowBlock) {
         for (int64_t panel = first_panel; panel < last_panel; ++panel) {
-          const float* const b = packing_.blocks ? at.scratch + (panel - first_panel) * PanelElements(depth)
-                                                 : at.b + panel * PanelElements(depth_) + chunk * width;
-          Panel(at, row, std::min(last_row, row + kRowBlock), panel, chunk, depth, b, panel + 1 < last_panel);
+          const float* const b =
+              packing_.blocks ? at.scratch + (panel - first_panel) * PanelElements(depth) : PackedAt(at, panel, chunk);
+          Panel(at, row, std::min(last_row, row + kRowBlock), panel, chunk, depth, b,
+                Ahead(at, panel, chunk, first_panel, last_panel, end_panel));
         }
       }
     }
     Finish(at, first_row, last_row, first_panel * width, std::min(columns_, last_panel * width));
   }
 
-  // At most kRowBlock rows times a chunk of a panel. What follows in memory is asked for ahead: where the chunk is all
-  // of the panel its own numbers and the next panel's first ones, else the next panel's.
+  const float* PackedAt(const Operands& at, int64_t panel, int64_t k) const {
+    return at.b + panel * PanelElements(depth_) + k * Simd().gemm_columns;
+  }
+
+  // What is read behind a chunk of a panel; null: nothing, or it was packed just now.
+  const float* Ahead(const Operands& at, int64_t panel, int64_t chunk, int64_t first_panel, int64_t last_panel,
+                     int64_t end_panel) const {
+    if (packing_.blocks) return nullptr;
+    if (Streams(problem_)) return PackedAt(at, panel, kStreamedAhead);
+    if (panel + 1 < last_panel) return PackedAt(at, panel + 1, chunk);
+    if (chunk + depth_chunk_ < depth_) return PackedAt(at, first_panel, chunk + depth_chunk_);
+    return last_panel < end_panel ? PackedAt(at, last_panel, 0) : nullptr;
+  }
+
+  // At most kRowBlock rows times a chunk of a panel, while as much is brought from `ahead`.
   void Panel(const Operands& at, int64_t first_row, int64_t last_row, int64_t panel, int64_t chunk, int64_t depth,
-             const float* b, bool ahead) const {
+             const float* b, const float* ahead) const {
     const SimdTable& simd = Simd();
     const int64_t width = simd.gemm_columns, rows = last_row - first_row, tile = Tile(rows);
     const bool on_residual = StartsAtResidual(at);
     const float* const bias = at.bias != nullptr && !on_residual ? at.bias + panel * width : nullptr;
-    const int lines = ahead && !packing_.blocks ? static_cast<int>(width / kLineFloats) : 0;
+    int64_t lines = ahead == nullptr ? 0 : depth * width / kLineFloats;
+    const int64_t tiles = (rows + tile - 1) / tile, share = (lines + tiles - 1) / tiles;
     for (int64_t row = 0; row < rows; row += tile) {
       const int64_t some = std::min(tile, rows - row);
       const float* const a =
@@ -316,7 +343,9 @@ class MatmulKernel : public Kernel {
       simd.gemm_block(a, packing_.left ? 1 : a_row_, packing_.left ? some : a_step_, b, depth,
                       at.c + (first_row + row) * c_row_ + panel * width, c_row_, some,
                       std::min(width, columns_ - panel * width), chunk > 0 || on_residual, bias,
-                      b + PanelElements(Streams() ? kStreamedAhead : depth_), row == 0 ? lines : 0);
+                      ahead, std::min(share, lines));
+      ahead += lines > 0 ? share * kLineFloats : 0;
+      lines -= share;
     }
   }
 
@@ -343,7 +372,7 @@ class MatmulKernel : public Kernel {
   const MatmulProblem problem_;
   const Packing packing_;
   std::vector<BatchAxis> batch_;
-  int64_t batches_ = 1, rows_ = 0, columns_ = 0, depth_ = 0, panels_ = 0;
+  int64_t batches_ = 1, rows_ = 0, columns_ = 0, depth_ = 0, depth_chunk_ = 1, panels_ = 0;
   int64_t a_row_ = 0, a_step_ = 0, c_row_ = 0, r_row_ = 0;
   int64_t row_parts_ = 1, column_parts_ = 1;
   int threads_ = 1;

@@ -152,7 +152,7 @@ PoolProblem PoolProblemOf(const Node& node, bool max, const Shape& windows) {
 }
 
 KernelEntry PoolEntry() {
-  return {.ops = {ops::MaxPool2d(), ops::AvgPool2d()}, .plan = PlanPool, .layout = PoolLayout};
+  return {.ops = {ops::MaxPool2d(), ops::AvgPool2d()}, .plan = PlanPool, .layout = PoolLayout, .version = 2};
 }
 
 }  // namespace rewright::cpu

@@ -214,6 +214,6 @@ absl::StatusOr<PlannedProgram> PlanProgram(Lowering& lowering, const Group& grou
   return planned;
 }
 
-KernelEntry PointwiseEntry() { return {.ops = {}, .plan = PlanPointwise, .layout = PointwiseLayout, .version = 2}; }
+KernelEntry PointwiseEntry() { return {.ops = {}, .plan = PlanPointwise, .layout = PointwiseLayout, .version = 3}; }
 
 }  // namespace rewright::cpu

@@ -30,6 +30,7 @@ struct DnnlContext {
       allowed_rewrites;                            // of kernels that compute by other operators; null: none may
   std::shared_ptr<const ort::OpaqueNodes> opaque;  // which run nodes that are not known here; null: none may
   std::shared_ptr<const GroupFolds> folds;         // groups that one pass computes; null: none is
+  bool tiles = true;                               // products of f32 may run on tiles of bf16, if there are some
   const std::shared_ptr<PackedWeights> packed = std::make_shared<PackedWeights>();
 };
 

@@ -21,6 +21,7 @@
 #include "backends/cpu/products/split_conv_shape.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/cpu/simd/split.h"
+#include "backends/device_factory.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 #include "core/tensor/memory.h"
@@ -368,8 +369,9 @@ struct SplitConvPlan {
 // None where it cannot.
 std::optional<SplitConvPlan> SplitConvPlanOf(const std::shared_ptr<const DnnlContext>& context, const Graph& graph,
                                              const FusedGroup& group) {
-  if (group.kind != FusedGroup::Kind::kConv || SplitConvs() == nullptr || graph.mode() == Mode::kTraining ||
-      !IsOfType(graph, group.group, DType::kFloat32) || !graph.IsKnown(graph.node(group.group.nodes[0]).operands[1])) {
+  if (group.kind != FusedGroup::Kind::kConv || SplitConvs() == nullptr || !context->tiles ||
+      graph.mode() == Mode::kTraining || !IsOfType(graph, group.group, DType::kFloat32) ||
+      !graph.IsKnown(graph.node(group.group.nodes[0]).operands[1])) {
     return std::nullopt;
   }
   SplitConvPlan plan;

@@ -222,8 +222,8 @@ absl::StatusOr<std::optional<int>> PackedParts(Lowering& lowering, Value b, int6
 absl::StatusOr<bool> PlanSplitProduct(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
   // In training results may not depend on how rows are cut over ranks and micro-batches.
-  if (group.kind != FusedGroup::Kind::kMatmul || SplitProducts() == nullptr || graph.mode() == Mode::kTraining ||
-      !lowering.PacksFactors() || !IsOfType(graph, group.group, DType::kFloat32)) {
+  if (group.kind != FusedGroup::Kind::kMatmul || SplitProducts() == nullptr || !lowering.context()->tiles ||
+      graph.mode() == Mode::kTraining || !lowering.PacksFactors() || !IsOfType(graph, group.group, DType::kFloat32)) {
     return false;
   }
   const Node& node = graph.node(group.group.nodes[0]);

@@ -104,11 +104,11 @@ struct SimdTable {
   //   b: a packed panel, element (k, j) at b[k * gemm_columns + j];
   //   c: element (i, j) at c[i * c_row + j], `columns` <= gemm_columns of them are written.
   // `accumulate`: adds to c; else starts from bias[j] (null: 0).
-  // `ahead`: brought to the second cache from there on, for a later call, `lines` lines of 64 bytes for each k.
+  // `ahead`: `lines` lines of 64 bytes (two for each k at most) go to the second cache from there on, for a later call.
   int gemm_rows;
   int gemm_columns;
   void (*gemm_block)(const float* a, long a_row, long a_step, const float* b, long depth, float* c, long c_row,
-                     long rows, long columns, bool accumulate, const float* bias, const float* ahead, int lines);
+                     long rows, long columns, bool accumulate, const float* bias, const float* ahead, long lines);
   // The same of integers, c = a * b, in sums that wrap: a and b hold either 32-bit integers, or (pair_block) pairs of
   // 16-bit ones that lie one behind the other in k; `depth` counts integers or pairs, and a_step is 1.
   void (*int_block)(const int* a, long a_row, const int* b, long depth, int* c, long c_row, long rows, long columns);

@@ -348,13 +348,15 @@ class WinogradKernel : public Kernel {
         }
         const int64_t column = panel * simd.gemm_columns;
         const int64_t width = std::min<int64_t>(simd.gemm_columns, columns - column);
-        // Spread over the parts, since memory is slower than one part asks.
-        const int of_panel = simd.gemm_columns / kLineFloats, lines = parts < of_panel ? of_panel : 1;
+        // One for each k by the first parts: spread over all of them they come too late where these are few.
+        const int64_t of_panel = simd.gemm_columns / kLineFloats, share = parts < of_panel ? some * of_panel : some;
+        int64_t lines = next == nullptr ? 0 : some * of_panel;
         for (int64_t part = 0; part < parts; ++part) {
           const int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
           simd.gemm_block(a + begin * depth + k, depth, 1, weights(point, panel, k), some, c + begin * columns + column,
-                          columns, end - begin, width, k > 0, nullptr, next + part * some * kLineFloats * lines,
-                          part * lines < of_panel && next != nullptr ? lines : 0);
+                          columns, end - begin, width, k > 0, nullptr, next, std::min(share, lines));
+          next += lines > 0 ? share * kLineFloats : 0;
+          lines -= share;
         }
       }
     }
@@ -490,6 +492,6 @@ absl::StatusOr<bool> PlanWinograd(Lowering& lowering, const FusedGroup& group) {
 }  // namespace
 
 // Its results lie as oneDNN's do: Conv says how.
-KernelEntry WinogradEntry() { return {.ops = {ops::Conv2d()}, .plan = PlanWinograd, .laws = Laws, .version = 4}; }
+KernelEntry WinogradEntry() { return {.ops = {ops::Conv2d()}, .plan = PlanWinograd, .laws = Laws, .version = 5}; }
 
 }  // namespace rewright::cpu

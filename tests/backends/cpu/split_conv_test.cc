@@ -242,6 +242,17 @@ TEST(SplitConv, RunsWhereItPays) {
   EXPECT_FALSE(runs({{1, 3, 28, 28}, 8, 1, 1}));
 }
 
+// A device without the way runs neither convolutions nor products on tiles, and has costs of its own.
+TEST(SplitConv, IsSwitchedOff) {
+  const auto with = MakeDevice("cpu", {.threads = 1}), without = MakeDevice("cpu", {.threads = 1, .tiles = false});
+  ASSERT_TRUE(with.ok() && without.ok());
+  EXPECT_EQ((*with)->name() != (*without)->name(), SplitProducts() != nullptr);
+  const Case c = {{1, 64, 28, 28}, 64, 3, 3, {1, 1}, {1, 1, 1, 1}};
+  const auto schedule = (*without)->Compile(GraphWithWeights(c.Text(), -1, 1, 5));
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  EXPECT_FALSE(RunsOnTiles(*schedule));
+}
+
 // A way that needs no law is chosen by measurements like laws, and is told to nobody as one.
 TEST(SplitConv, IsChosenWithoutALaw) {
   absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> allowed = LoadAllowedKernelRewrites();

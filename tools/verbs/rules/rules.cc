@@ -71,7 +71,8 @@ void AddCost(CommandLine& line, std::string* cost) {
 }
 
 void AddKernelLaws(CommandLine& line, std::vector<std::string>* names) {
-  line.Add("--disable-kernel-law", names, "A proved law by which no kernel may compute an operator (repeatable)")
+  line.Add("--disable-kernel-law", names,
+           "A proved law by which no kernel may compute an operator, or tiles (of bf16, for f32) (repeatable)")
       .Type("NAME")
       .OneAtATime()
       .Formerly("--no-rule");
