@@ -15,11 +15,10 @@
 namespace rewright {
 namespace {
 
-constexpr int kColors = 8;
-
 std::string LineText(const GroupLine& line) {
-  return absl::StrFormat("%d x %s %s: %.4g ms each, %.4g GFLOP/s, %.4g FLOP per byte", line.count, line.operators,
-                         line.types, line.seconds * 1e3, line.flops / line.seconds / 1e9, line.flops / line.bytes);
+  return absl::StrFormat("%d x %s %s%s: %.4g ms each, %.4g GFLOP/s, %.4g FLOP per byte", line.count, line.operators,
+                         line.types, line.law.empty() ? "" : " by the law " + line.law, line.seconds * 1e3,
+                         line.flops / line.seconds / 1e9, line.flops / line.bytes);
 }
 
 struct Range {
@@ -53,7 +52,7 @@ std::string RooflinePlot(const std::vector<GroupLine>& lines, const Rates& rates
   }
   for (const GroupLine& line : lines) {
     if (!(line.flops > 0 && line.bytes > 0 && line.seconds > 0)) continue;
-    plot.Dot(line.flops / line.bytes, line.flops / line.seconds / 1e9, 0, LineText(line));
+    plot.Dot(line.flops / line.bytes, line.flops / line.seconds / 1e9, line.law.empty() ? 0 : 2, LineText(line));
   }
   return plot.Take();
 }
@@ -88,7 +87,8 @@ absl::StatusOr<std::string> MemoryPlot(const Schedule& schedule) {
     const bool placed = life.bytes > 0 && schedule.buffers[i].kind == Buffer::Kind::kActivation;
     if (!placed) continue;
     const double at = static_cast<double>(plan.offsets[i]) / kMiB;
-    plot.Box(life.first, at, life.last + 1, at + static_cast<double>(life.bytes) / kMiB, static_cast<int>(i % kColors),
+    plot.Box(life.first, at, life.last + 1, at + static_cast<double>(life.bytes) / kMiB,
+             static_cast<int>(i % Plot::kColors),
              absl::StrFormat("%s, from step %d (%s) to %d", BytesText(static_cast<double>(life.bytes)), life.first,
                              schedule.steps[life.first].label, life.last));
   }

@@ -13,7 +13,8 @@
 namespace rewright {
 
 // A dot for each line that computes anything, under the limits of the machine (Williams, Waterman, Patterson, CACM
-// 2009). Empty without such lines.
+// 2009). Of another color are those that a law computes by other operators: no limit holds for them. Empty without such
+// lines.
 std::string RooflinePlot(const std::vector<GroupLine>& lines, const Rates& rates);
 
 // The lowest cost over the seconds of the search. Empty without points.

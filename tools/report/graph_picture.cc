@@ -99,7 +99,8 @@ constexpr char kControls[] = R"html(<div class="bar" role="toolbar" aria-label="
 <button id="farther" title="zoom out (-)" aria-label="zoom out">&#8722;</button>
 <button id="closer" title="zoom in (+)" aria-label="zoom in">+</button>
 <button id="fit" title="all of it (0)">all</button>
-<button id="folded" aria-pressed="false" title="leave out what did not change, and changes like one that is shown (f)">fold</button>
+<button id="folded" aria-pressed="false"
+ title="leave out what did not change, and changes like one that is shown (f)">fold</button>
 <button id="heat" aria-pressed="false" title="color by cost (h)">costs</button>
 <button id="together" aria-pressed="true" title="both pictures move together">linked</button>
 <button id="export" title="save the pictures as one SVG file">SVG</button>

@@ -16,13 +16,13 @@
 #include "tools/report/cost_pictures.h"
 #include "tools/report/graph_picture.h"
 #include "tools/report/path_costs.h"
+#include "tools/report/plot.h"
 
 namespace rewright {
 namespace {
 
 constexpr size_t kMaxRows = 500;  // of the path
 constexpr size_t kMaxGroups = 40;
-constexpr int kColors = 8;  // of changes, in page.css
 constexpr size_t kDearest = 10;
 constexpr size_t kShownPlaces = 40;                 // of one kind of change
 constexpr absl::string_view kGainsNote = "Gains:";  // in a rule's comment: for which model its authors have it
@@ -152,7 +152,7 @@ std::vector<RuleUse> UsesOfRules(const OptimizeReport& report, const std::vector
 // Where it happened: what shows it in the pictures, where they have it.
 std::string Place(int region, const TraceStep& step) {
   if (region < 0) return HtmlEscape(step.place);
-  return absl::StrCat("<button class=\"place c", region % kColors, "\" data-region=\"", region, "\" data-rule=\"",
+  return absl::StrCat("<button class=\"place c", region % Plot::kColors, "\" data-region=\"", region, "\" data-rule=\"",
                       HtmlEscape(step.rule), "\">", HtmlEscape(step.place), "</button>");
 }
 
@@ -262,9 +262,10 @@ void Plots(const ReportPage& page, HtmlPage& html) {
   const std::string roofline = page.rates ? RooflinePlot(Merged(page.costs_after), *page.rates) : std::string();
   if (!roofline.empty()) {
     html.Heading("Roofline");
-    html.Note(absl::StrFormat("%.4g GFLOP/s and %.4g GB/s at most, %s; a dot is a group.",
-                              page.rates->flops_per_second / 1e9, page.rates->bytes_per_second() / 1e9,
-                              CostWord(page)));
+    html.Note(
+        absl::StrFormat("%.4g GFLOP/s and %.4g GB/s at most, %s; a dot is a group, a green one computed by a law with "
+                        "other operators than it has.",
+                        page.rates->flops_per_second / 1e9, page.rates->bytes_per_second() / 1e9, CostWord(page)));
     html.Raw(roofline);
   }
   if (const std::string search = SearchPlot(page.progress); !search.empty()) {

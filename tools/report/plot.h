@@ -15,6 +15,8 @@ struct PlotAxis {
 
 class Plot {
  public:
+  static constexpr int kColors = 8;  // of the page (page.css)
+
   // `label` tells in one sentence what is seen. A range without a length is widened.
   Plot(const std::string& label, PlotAxis x, PlotAxis y);
 

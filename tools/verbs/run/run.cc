@@ -129,6 +129,10 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   absl::Status status = (*executable)->Run(*inputs, &outputs);
   if (!status.ok()) return status;
   RETURN_IF_ERROR(SaveOutputs(paths, model->graph, outputs, console));
+  std::string trace;
+  if (!flags.trace.empty()) {
+    ASSIGN_OR_RETURN(trace, TraceOfRun(model->graph, engine->device(), **executable, *inputs, session.flags.threads));
+  }
   Progress progress(console, "run");
   int done = 0;
   TimingOptions options;
@@ -144,11 +148,7 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   RETURN_IF_ERROR(TimeRuns(**executable, *inputs, options).status());
   ShowLoss(engine->profile_loss(), console);
   Report(model->graph, **executable, samples, console);
-  if (!flags.trace.empty()) {
-    ASSIGN_OR_RETURN(const std::string trace,
-                     TraceOfRun(model->graph, engine->device(), **executable, *inputs, session.flags.threads));
-    RETURN_IF_ERROR(WriteOutput(flags.trace, trace));
-  }
+  if (!flags.trace.empty()) RETURN_IF_ERROR(WriteOutput(flags.trace, trace));
   if (engine->onnxruntime() != nullptr) {
     for (const std::string& fault : engine->device()->faults()) console.Note(fault);
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/counted.h"
 #include "core/base/status_macros.h"
 #include "runtime/chrome_trace.h"
 #include "runtime/executor.h"
@@ -59,7 +60,7 @@ absl::StatusOr<std::string> TraceOfRun(const Graph& graph, Device* device, Execu
     const int queue = schedule.steps[s].queue;
     lanes[queue] = {
         0, queue,
-        absl::StrCat("queue ", queue, ", kernels on ", threads > 0 ? absl::StrCat(threads) : "all", " threads")};
+        absl::StrCat("queue ", queue, ", kernels on ", threads > 0 ? Counted(threads, "thread") : "all threads")};
   }
   std::vector<TraceLane> named;
   for (auto& [queue, lane] : lanes) named.push_back(std::move(lane));

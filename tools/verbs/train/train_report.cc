@@ -35,7 +35,20 @@ Plot::Points Thinned(const Plot::Points& points) {
   return means;
 }
 
-std::string CurvePlot(const std::string& title, const std::vector<std::pair<std::string, Plot::Points>>& curves) {
+using Curve = std::pair<std::string, Plot::Points>;
+
+// The colors of the curves of a plot, from the first one on.
+int ColorOf(size_t curve) { return curve == 0 ? 1 : 0; }
+
+std::string Legend(const std::vector<Curve>& curves) {
+  std::string names;
+  for (size_t i = 0; i < curves.size(); ++i) {
+    absl::StrAppend(&names, "<span class=\"key c", ColorOf(i), "\">&#9632;</span> ", HtmlEscape(curves[i].first), " ");
+  }
+  return absl::StrCat("<p class=\"note\">", names, "</p>\n");
+}
+
+std::string CurvePlot(const std::string& title, const std::vector<Curve>& curves) {
   PlotAxis x{"step", HUGE_VAL, -HUGE_VAL}, y{title, HUGE_VAL, -HUGE_VAL};
   for (const auto& [name, points] : curves) {
     for (const auto& [step, value] : points) {
@@ -46,9 +59,9 @@ std::string CurvePlot(const std::string& title, const std::vector<std::pair<std:
     }
   }
   Plot plot(absl::StrCat(title, " over the steps of training"), x, y);
-  int color = 1;
-  for (const auto& [name, points] : curves) {
-    plot.Line(Thinned(points), color--,
+  for (size_t i = 0; i < curves.size(); ++i) {
+    const auto& [name, points] = curves[i];
+    plot.Line(Thinned(points), ColorOf(i),
               absl::StrFormat("%s: %.4g to %.4g", name, points[0].second, points.back().second));
   }
   return plot.Take();
@@ -76,12 +89,15 @@ void TrainingCurves::Add(const StepReport& report) {
 std::string TrainingCurves::Markup() const {
   std::string markup;
   const auto add = [&](const std::string& title, const std::vector<std::string>& names) {
-    std::vector<std::pair<std::string, Plot::Points>> curves;
+    std::vector<Curve> curves;
     for (const std::string& name : names) {
       const auto found = points_.find(name);
       if (found != points_.end() && found->second.size() > 1) curves.emplace_back(name, found->second);
     }
-    if (!curves.empty()) absl::StrAppend(&markup, "<h2>", HtmlEscape(title), "</h2>\n", CurvePlot(title, curves));
+    if (curves.empty()) return;
+    absl::StrAppend(&markup, "<h2>", HtmlEscape(title), "</h2>\n");
+    if (curves.size() > 1) absl::StrAppend(&markup, Legend(curves));
+    absl::StrAppend(&markup, CurvePlot(title, curves));
   };
   add(kLoss, {kLoss, kValidationLoss});
   for (const auto& [name, points] : points_) {
