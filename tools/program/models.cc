@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -38,17 +39,43 @@ void ShowNotes(const ImportedModel& model, const std::string& path, Console& con
   for (const std::string& note : model.notes) console.Note(absl::StrCat(path, ": ", note));
 }
 
-absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const ImportOptions& options, Console& console) {
-  absl::StatusOr<ImportedModel> model = ImportOnnx(path, options);
-  if (!model.ok()) return model.status();
-  ShowNotes(*model, path, console);
+namespace {
+
+// Gives dimensions of inputs that have no size the sizes of the tensors in the files.
+absl::Status AddSizes(const ImportedModel& model, const InputFiles& files, std::map<std::string, int64_t>* dims) {
+  for (size_t i = 0; i < model.dim_names.size(); ++i) {
+    const std::vector<std::string>& names = model.dim_names[i];
+    const auto file = files.find(model.graph.node(model.graph.inputs()[i].node).name);
+    if (file == files.end() || absl::c_all_of(names, [](const std::string& name) { return name.empty(); })) continue;
+    ASSIGN_OR_RETURN(const Tensor tensor, LoadTensorFile(file->second));
+    const Shape& shape = tensor.type().shape;
+    for (size_t axis = 0; axis < names.size() && shape.size() == names.size(); ++axis) {
+      if (!names[axis].empty()) dims->try_emplace(names[axis], shape[axis]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ImportedModel> LoadModel(const std::string& path, ImportOptions options, Console& console,
+                                        const InputFiles& files) {
+  ASSIGN_OR_RETURN(ImportedModel model, ImportOnnx(path, options));
+  const size_t given = options.dims.size();
+  RETURN_IF_ERROR(AddSizes(model, files, &options.dims));
+  if (options.dims.size() > given) {
+    ASSIGN_OR_RETURN(model, ImportOnnx(path, options));
+  }
+  ShowNotes(model, path, console);
   return model;
 }
 
 absl::StatusOr<std::pair<ImportedModel, ImportedModel>> LoadPair(const std::string& a, const std::string& b,
-                                                                 ImportOptions options, Console& console) {
+                                                                 ImportOptions options, Console& console,
+                                                                 const InputFiles& files) {
   options.other_dims = true;
-  ASSIGN_OR_RETURN(ImportedModel first, LoadModel(a, options, console));
+  ASSIGN_OR_RETURN(ImportedModel first, LoadModel(a, options, console, files));
+  RETURN_IF_ERROR(AddSizes(first, files, &options.dims));
   ASSIGN_OR_RETURN(ImportedModel second, LoadModel(b, options, console));
   const auto names = [](const ImportedModel& model) {
     std::vector<std::string> list;
@@ -77,8 +104,7 @@ absl::StatusOr<std::vector<Tensor>> DrawInputs(const ImportedModel& model, uint6
   return inputs;
 }
 
-absl::StatusOr<std::vector<Tensor>> LoadInputs(const ImportedModel& model,
-                                               const std::map<std::string, std::string>& files, uint64_t seed) {
+absl::StatusOr<std::vector<Tensor>> LoadInputs(const ImportedModel& model, const InputFiles& files, uint64_t seed) {
   const Graph& graph = model.graph;
   ASSIGN_OR_RETURN(std::vector<Tensor> inputs, DrawInputs(model, seed));
   std::vector<std::string> names;

@@ -21,11 +21,16 @@ void ShowNotes(const ImportedModel& model, const std::string& path, Console& con
 
 // A warning where measurements could not be kept (Engine::profile_loss).
 void ShowLoss(const absl::Status& loss, Console& console);
-// Reads a model; the notes of the importer are shown. Errors also for --dim names that the model does not have.
-absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const ImportOptions& options, Console& console);
+// Files of --input by the name of the input.
+using InputFiles = std::map<std::string, std::string>;
+// Reads a model; the notes of the importer are shown. Symbolic dimensions that the options give no size have those of
+// the tensors in `files`. Errors also for --dim names that the model does not have.
+absl::StatusOr<ImportedModel> LoadModel(const std::string& path, ImportOptions options, Console& console,
+                                        const InputFiles& files = {});
 // Two models that are compared, by the same options. Errors also for sizes of dimensions that neither has.
 absl::StatusOr<std::pair<ImportedModel, ImportedModel>> LoadPair(const std::string& a, const std::string& b,
-                                                                 ImportOptions options, Console& console);
+                                                                 ImportOptions options, Console& console,
+                                                                 const InputFiles& files = {});
 
 // To the file, with its weights beside it where they need that; "-" is standard output; nowhere where it is empty.
 absl::Status WriteModel(const Graph& graph, const ModelMetadata& metadata, const std::string& path,
@@ -35,8 +40,7 @@ inline const ExportOptions kWeightsAsTheyAre = {.fold_weights = false};
 
 // Inputs of a model: those named in `files` (.npy or .pb) from there, the others by their defaults, else random.
 // Errors: a name that is no input, a file with a tensor of another type than the input's.
-absl::StatusOr<std::vector<Tensor>> LoadInputs(const ImportedModel& model,
-                                               const std::map<std::string, std::string>& files, uint64_t seed);
+absl::StatusOr<std::vector<Tensor>> LoadInputs(const ImportedModel& model, const InputFiles& files, uint64_t seed);
 // The same without files.
 absl::StatusOr<std::vector<Tensor>> DrawInputs(const ImportedModel& model, uint64_t seed);
 

@@ -121,7 +121,7 @@ struct Packing {
     const int64_t chunk = DepthChunk(problem);
     if (left) of_thread = std::min(problem.a.dims[rank - 2], kRowBlock) * chunk;
     if (blocks) of_thread = std::min(panels, kPanelsPerBlock) * PanelElements(chunk);
-    if (problem.narrow != nullptr) of_thread += Simd().gemm_columns * chunk;  // a panel's columns, widened
+    if (problem.narrow != nullptr) of_thread += Simd().gemm_columns * kDepthChunk;  // a panel's columns, widened
     total = shared + threads * of_thread;
   }
 

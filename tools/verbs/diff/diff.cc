@@ -233,7 +233,7 @@ absl::StatusOr<bool> ReportOutputs(const DiffFlags& flags, const ImportedModel& 
 absl::StatusOr<Answer> Diff(const DiffFlags& flags, Session& session) {
   Console& console = session.console;
   const ImportOptions reading = OptionsToRead(flags.dims, flags.device, flags.fold_defaults);
-  ASSIGN_OR_RETURN(const auto pair, LoadPair(flags.a, flags.b, reading, console));
+  ASSIGN_OR_RETURN(const auto pair, LoadPair(flags.a, flags.b, reading, console, flags.inputs));
   const auto& [a, b] = pair;
   const bool same = ReportStructure(a.graph, b.graph, console);
   if (flags.structure_only) return same ? Answer::kYes : Answer::kNo;

@@ -247,10 +247,10 @@ absl::StatusOr<Answer> ErrorOfTwo(const ErrorFlags& flags, const ImportedModel& 
 absl::StatusOr<Answer> EstimateOf(const ErrorFlags& flags, Session& session) {
   const ImportOptions reading = OptionsToRead(flags.dims, flags.device, flags.fold_defaults);
   if (flags.b.empty()) {
-    ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(flags.a, reading, session.console));
+    ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(flags.a, reading, session.console, flags.inputs));
     return ErrorOfOne(flags, model, session);
   }
-  ASSIGN_OR_RETURN(const auto pair, LoadPair(flags.a, flags.b, reading, session.console));
+  ASSIGN_OR_RETURN(const auto pair, LoadPair(flags.a, flags.b, reading, session.console, flags.inputs));
   return ErrorOfTwo(flags, pair.first, pair.second, session);
 }
 

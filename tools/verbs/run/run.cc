@@ -110,7 +110,7 @@ void Report(const Graph& graph, const Executable& executable, const std::vector<
 absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   Console& console = session.console;
   const ImportOptions reading = OptionsToRead(flags.dims, flags.device, flags.fold_defaults);
-  absl::StatusOr<ImportedModel> model = LoadModel(flags.model, reading, console);
+  absl::StatusOr<ImportedModel> model = LoadModel(flags.model, reading, console, flags.inputs);
   if (!model.ok()) return model.status();
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, OutputPaths(flags, model->graph, session));
   RETURN_IF_ERROR(CheckOutputs({{"--profile", flags.profile, OutputFlag::Use::kKeep}, {"--trace", flags.trace}},

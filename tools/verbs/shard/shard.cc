@@ -236,8 +236,9 @@ absl::StatusOr<Answer> CheckRanks(Communicator& ranks, const Graph& original, Gr
 
 absl::StatusOr<Answer> RunModel(const ShardFlags& flags, Communicator& ranks, Session& session) {
   Console& console = session.console;
-  ASSIGN_OR_RETURN(const ImportedModel model,
-                   LoadModel(flags.model, {.dims = flags.dims, .fold_defaults = flags.fold_defaults}, console));
+  ASSIGN_OR_RETURN(
+      const ImportedModel model,
+      LoadModel(flags.model, {.dims = flags.dims, .fold_defaults = flags.fold_defaults}, console, flags.inputs));
   ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, LoadInputs(model, flags.inputs, session.flags.seed));
   distributed::Cluster cluster;
   if (flags.layout == kAuto) {

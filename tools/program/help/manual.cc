@@ -1,10 +1,10 @@
-#include "tools/program/manual.h"
+#include "tools/program/help/manual.h"
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "tools/program/help.h"
+#include "tools/program/help/help.h"
 #include "tools/program/version.h"
 
 namespace rewright {

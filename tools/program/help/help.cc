@@ -1,4 +1,4 @@
-#include "tools/program/help.h"
+#include "tools/program/help/help.h"
 
 #include <algorithm>
 #include <set>
@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "tools/program/completion.h"
+#include "tools/program/help/completion.h"
 
 namespace rewright {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/program/completion.h"
+#include "tools/program/help/completion.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "tools/program/help.h"
+#include "tools/program/help/help.h"
 
 namespace rewright {
 namespace {
@@ -60,11 +60,14 @@ std::string BashScript(const CLI::App& app, const std::vector<Verb>& verbs) {
       "_rewright() {\n"
       "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]} words=\n"
       "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-      "    COMPREPLY=($(compgen -W \"", VerbNames(verbs), " help completion --help --version --man\" -- \"$word\"))\n"
+      "    COMPREPLY=($(compgen -W \"",
+      VerbNames(verbs),
+      " help completion --help --version --man\" -- \"$word\"))\n"
       "    return\n"
       "  fi\n"
       "  case $verb:$before in\n"
-      "    completion:*) words=\"", absl::StrJoin(kShells, " "), "\" ;;\n");
+      "    completion:*) words=\"",
+      absl::StrJoin(kShells, " "), "\" ;;\n");
   std::string flags_of_verbs;
   for (const Verb& verb : verbs) {
     std::vector<std::string> names;
@@ -81,7 +84,8 @@ std::string BashScript(const CLI::App& app, const std::vector<Verb>& verbs) {
   return absl::StrCat(script,
                       "  esac\n"
                       "  if [ -z \"$words\" ] && [[ $word == -* ]]; then\n"
-                      "    case $verb in\n", flags_of_verbs,
+                      "    case $verb in\n",
+                      flags_of_verbs,
                       "    esac\n"
                       "  fi\n"
                       "  if [ -n \"$words\" ]; then\n"
@@ -129,7 +133,8 @@ std::string ZshScript(const CLI::App& app, const std::vector<Verb>& verbs) {
                   "  shift words\n"
                   "  (( CURRENT-- ))\n"
                   "  case $verb in\n"
-                  "    completion) _values shell ", absl::StrJoin(kShells, " "), " ;;\n");
+                  "    completion) _values shell ",
+                  absl::StrJoin(kShells, " "), " ;;\n");
   for (const Verb& verb : verbs) {
     absl::StrAppend(&script, "    ", verb.name, ")\n      _arguments \\\n");
     for (const FlagToComplete& flag : Flags(AppOf(app, verb))) script += ZshFlag(flag);
@@ -138,14 +143,16 @@ std::string ZshScript(const CLI::App& app, const std::vector<Verb>& verbs) {
   return absl::StrCat(script,
                       "  esac\n"
                       "}\n"
-                      "if [ \"$funcstack[1]\" = _rewright ]; then _rewright \"$@\"; else compdef _rewright rewright; fi\n");
+                      "if [ \"$funcstack[1]\" = _rewright ]; then _rewright \"$@\"; "
+                      "else compdef _rewright rewright; fi\n");
 }
 
 std::string FishScript(const CLI::App& app, const std::vector<Verb>& verbs) {
   std::string script = absl::StrCat(
       "# rewright completion fish > ~/.config/fish/completions/rewright.fish\n"
       "complete -c rewright -n __fish_use_subcommand -f -a completion -d 'Completions of a shell'\n"
-      "complete -c rewright -n '__fish_seen_subcommand_from completion' -f -a '", absl::StrJoin(kShells, " "), "'\n");
+      "complete -c rewright -n '__fish_seen_subcommand_from completion' -f -a '",
+      absl::StrJoin(kShells, " "), "'\n");
   for (const Verb& verb : verbs) {
     absl::StrAppend(&script, "complete -c rewright -n __fish_use_subcommand -f -a ", verb.name, " -d ",
                     Quoted(verb.summary, {"\\"}), "\n");
