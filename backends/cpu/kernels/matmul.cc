@@ -96,9 +96,10 @@ bool Streams(const MatmulProblem& problem) {
   return problem.packed && problem.c.dims[problem.c.dims.size() - 2] <= Simd().gemm_rows;
 }
 
-// The depth is cut into chunks of one size, but for the last.
+// The depth is cut into chunks of one size, but for the last. Weights of few bits are cut between their groups.
 int64_t DepthChunk(const MatmulProblem& problem) {
   if (Streams(problem)) return std::max<int64_t>(1, problem.a.dims.back());
+  if (problem.narrow != nullptr) return kDepthChunk;
   const int64_t depth = problem.a.dims.back(), most = problem.packed ? kPackedDepthChunk : kDepthChunk;
   const int64_t chunks = std::max<int64_t>(1, (depth + most - 1) / most);
   return std::max<int64_t>(1, (depth + chunks - 1) / chunks);
