@@ -397,7 +397,7 @@ TEST_F(TrainRanksTest, SaysWhatIsWrong) {
   EXPECT_THAT(error("$program train --layout pp=2 " + config),
               HasSubstr("--layout: found `pp=2`, expected mpirun -n 2 rewright train .., found 1 rank"));
   EXPECT_THAT(error("$program train --layout ep=2 " + config),
-              HasSubstr("--layout: found `ep=2`, expected dp=N, tp=N, pp=N, zero=0..3, micro=M, schedule=1f1b|gpipe|"));
+              HasSubstr("--layout: found `ep=2`, expected dp=N, tp=N, pp=N, cp=N, zero=0..3, micro=M, schedule=1f1b|"));
   EXPECT_THAT(error("$program train --layout dp=2 " + config),
               HasSubstr("--layout: found `dp=2`, expected mpirun -n 2 rewright train .., found 1 rank"));
   EXPECT_THAT(error(Mpirun(2) + "$program train --threads 1 --layout tp=2 " + config),

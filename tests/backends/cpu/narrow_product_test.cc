@@ -74,7 +74,7 @@ void ExpectNarrow(const Graph& graph, int bits, int threads, double high = 1) {
   ExpectAgrees(*std::move(schedule), graph, -high, high, 7, 1e-5);
 }
 
-TEST(NarrowProduct, AgreesForAllGroupsAndTails) {
+TEST(CpuNarrowProduct, AgreesForAllGroupsAndTails) {
   for (const int block : {16, 32, 64, 128, 256}) {
     for (const int rows : {1, 3, 16, 40}) {
       for (const int depth : {15, 128, 300, 1100}) {
@@ -86,7 +86,7 @@ TEST(NarrowProduct, AgreesForAllGroupsAndTails) {
   }
 }
 
-TEST(NarrowProduct, AgreesForAllNumbersOfRows) {
+TEST(CpuNarrowProduct, AgreesForAllNumbersOfRows) {
   for (int rows = 1; rows < 19; ++rows) {
     SCOPED_TRACE(rows);
     ExpectNarrow(GraphWithWeights(Sized(kFourBits, rows, 200, 40, 32), 0, 255, 3), 4, 2, 1e30);
@@ -94,7 +94,7 @@ TEST(NarrowProduct, AgreesForAllNumbersOfRows) {
 }
 
 // As DequantizeLinear is composed, along both axes; two such weights side by side.
-TEST(NarrowProduct, AgreesForBytes) {
+TEST(CpuNarrowProduct, AgreesForBytes) {
   for (const char* rows : {"1", "5", "40"}) {
     for (const char* type : {"u8", "i8"}) {
       SCOPED_TRACE(absl::StrCat(rows, " rows of ", type));
@@ -126,7 +126,7 @@ output y = %11
 }
 
 // Weights whose scales differ within 16 numbers are read as they are.
-TEST(NarrowProduct, LeavesOtherWeights) {
+TEST(CpuNarrowProduct, LeavesOtherWeights) {
   const std::string text = "input x: f32[1,32]\nstate w: u8[32,4]\nstate s: f32[S]\n%0 = cast(w, to=f32)\n"
                            "%1 = mul(%0, s)\n%2 = matmul(x, %1)\noutput y = %2\n";
   const auto keeps = [&](const std::string& shape) {

@@ -46,14 +46,25 @@ TEST(Rates, AreMeasuredOnTheProcessor) {
 }
 
 // If a device does not tell its rates, they are derived from the costs of its kernels.
-TEST(Rates, OfADescribedDeviceAreThoseOfItsCosts) {
-  const auto device = MakeDevice("analytic:v100-roofline", {});
+TEST(Rates, OfADeviceWithoutThemAreThoseOfItsCosts) {
+  const auto device = MakeDevice("analytic:v100", {});
   ASSERT_TRUE(device.ok()) << device.status();
   const absl::StatusOr<Rates> rates = MeasureRates(**device);
   ASSERT_TRUE(rates.ok()) << rates.status();
   EXPECT_GT(rates->flops_per_second, 1e12);
   ASSERT_EQ(rates->memory.size(), 1u);
   EXPECT_GT(rates->BytesPerSecond(1), 1e11);
+}
+
+// The figures of its file: in the second cache, 6 MB, and beyond.
+TEST(Rates, OfADescribedDeviceAreThoseOfItsFile) {
+  const auto device = MakeDevice("analytic:v100-roofline", {});
+  ASSERT_TRUE(device.ok()) << device.status();
+  const absl::StatusOr<Rates> rates = MeasureRates(**device);
+  ASSERT_TRUE(rates.ok()) << rates.status();
+  EXPECT_EQ(rates->flops_per_second, 15.7e12);
+  EXPECT_EQ(rates->BytesPerSecond(1e6), 2155e9);
+  EXPECT_EQ(rates->BytesPerSecond(1e9), 900e9);
 }
 
 }  // namespace
