@@ -14,7 +14,7 @@ trap 'rm -rf "$folder"' EXIT
 root=$folder/rewright-gpu
 
 test -e $build/librewright_cuda.so || { echo "bundle.sh: $build has no plugin: the build found no CUDA toolkit or no cuDNN" >&2; exit 2; }
-for component in program data; do
+for component in program cuda data; do
   cmake --install $build --component $component --prefix "$root" --strip >/dev/null
 done
 cp $build/tests/runtime_test "$root/bin/gpu_test"
