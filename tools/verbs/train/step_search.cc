@@ -43,11 +43,13 @@ void Report(const std::string& what, const OptimizeReport& report, Console& cons
 
 void Report(const Rematerialization& less, const Graph& step, const StepSearchFlags& flags, Console& console) {
   const int offloaded = static_cast<int>(less.offloaded.size());
+  const std::string time = less.seconds_before > 0 ? absl::StrFormat(", %+.1f %% of its time (%s)",
+                                                                     100 * (less.seconds / less.seconds_before - 1),
+                                                                     flags.measured ? "measured" : "a guess")
+                                                   : "";  // costs were not asked for
   console.Note(
-      absl::StrFormat("memory:   %.1f MB -> %.1f MB a step, %+.1f %% of its time (%s): values are computed again, by "
-                      "%d uses of the law %s",
-                      static_cast<double>(less.bytes_before) / 1e6, static_cast<double>(less.bytes) / 1e6,
-                      100 * (less.seconds / less.seconds_before - 1), flags.measured ? "measured" : "a guess",
+      absl::StrFormat("memory:   %.1f MB -> %.1f MB a step%s: values are computed again, by %d uses of the law %s",
+                      static_cast<double>(less.bytes_before) / 1e6, static_cast<double>(less.bytes) / 1e6, time,
                       less.replaced - offloaded, kRecomputationRule));
   if (offloaded == 0) return;
   console.Note(
