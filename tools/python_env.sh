@@ -2,15 +2,15 @@
 # Makes the Python environment of the tests and of the measured comparisons: <repository>/.venv with pinned versions.
 # Does nothing when it is already there and complete. The C++ program never needs it.
 #
-#   tools/python_env.sh            # onnx, onnxruntime, numpy, nanobind, z3-solver
-#   tools/python_env.sh --torch    # and PyTorch (CPU), with what its exporter needs
+#   tools/python_env.sh            # onnx, onnxruntime, onnxscript, numpy, nanobind, z3-solver
+#   tools/python_env.sh --torch    # and PyTorch (CPU); its exporter needs onnxscript
 #   tools/python_env.sh --jax      # and JAX (CPU)
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 venv="$root/.venv"
-packages="onnx==1.23.2 onnxruntime==1.31.1 numpy==2.4.6 nanobind==3.1.0 z3-solver==5.4.1.0"
-torch="torch==2.15.0 onnxscript==0.7.2"
+packages="onnx==1.23.2 onnxruntime==1.31.1 onnxscript==0.7.2 numpy==2.4.6 nanobind==3.1.0 z3-solver==5.4.1.0"
+torch="torch==2.15.0"
 jax="jax==0.10.2"
 
 want="$packages"

@@ -22,6 +22,10 @@ import sys
 import tempfile
 import warnings
 
+if importlib.util.find_spec("onnx_ir") is None:
+    print("skipped: there is no onnxscript; tools/python_env.sh installs it")
+    sys.exit(77)
+
 import numpy as np
 import onnx
 import onnx_ir as ir
