@@ -56,27 +56,32 @@ absl::Status AddSizes(const ImportedModel& model, const InputFiles& files, std::
   return absl::OkStatus();
 }
 
+// As LoadModel does; the options get the sizes of the files.
+absl::StatusOr<ImportedModel> Load(const std::string& path, const InputFiles& files, Console& console,
+                                   ImportOptions* options) {
+  ASSIGN_OR_RETURN(ImportedModel model, ImportOnnx(path, *options));
+  const size_t given = options->dims.size();
+  RETURN_IF_ERROR(AddSizes(model, files, &options->dims));
+  if (options->dims.size() > given) {
+    ASSIGN_OR_RETURN(model, ImportOnnx(path, *options));
+  }
+  ShowNotes(model, path, console);
+  return model;
+}
+
 }  // namespace
 
 absl::StatusOr<ImportedModel> LoadModel(const std::string& path, ImportOptions options, Console& console,
                                         const InputFiles& files) {
-  ASSIGN_OR_RETURN(ImportedModel model, ImportOnnx(path, options));
-  const size_t given = options.dims.size();
-  RETURN_IF_ERROR(AddSizes(model, files, &options.dims));
-  if (options.dims.size() > given) {
-    ASSIGN_OR_RETURN(model, ImportOnnx(path, options));
-  }
-  ShowNotes(model, path, console);
-  return model;
+  return Load(path, files, console, &options);
 }
 
 absl::StatusOr<std::pair<ImportedModel, ImportedModel>> LoadPair(const std::string& a, const std::string& b,
                                                                  ImportOptions options, Console& console,
                                                                  const InputFiles& files) {
   options.other_dims = true;
-  ASSIGN_OR_RETURN(ImportedModel first, LoadModel(a, options, console, files));
-  RETURN_IF_ERROR(AddSizes(first, files, &options.dims));
-  ASSIGN_OR_RETURN(ImportedModel second, LoadModel(b, options, console));
+  ASSIGN_OR_RETURN(ImportedModel first, Load(a, files, console, &options));
+  ASSIGN_OR_RETURN(ImportedModel second, Load(b, {}, console, &options));
   const auto names = [](const ImportedModel& model) {
     std::vector<std::string> list;
     for (const auto& [name, size] : model.dims) list.push_back(name);

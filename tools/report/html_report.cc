@@ -38,7 +38,7 @@ std::string CostWord(const ReportPage& page) {
   return page.measured() ? "measured" : absl::StrCat("as described by ", page.device, ", not measured");
 }
 
-// What came out, in one sentence, and for whom.
+// One sentence: the result, and for whom it is.
 void Headline(const ReportPage& page, const OptimizeReport& report, HtmlPage& html) {
   std::string verdict = report.verdict;
   if (report.rewritten && !page.measured() && report.cost_after > 0) {

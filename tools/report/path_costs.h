@@ -1,4 +1,4 @@
-// What each rewrite on the way to a result gained, and which change of the graphs it belongs to.
+// Gains of the rewrites on the way to a result, and the change of the graphs that each belongs to.
 #pragma once
 
 #include <vector>

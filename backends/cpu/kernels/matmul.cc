@@ -318,7 +318,7 @@ class MatmulKernel : public Kernel {
     return at.b + panel * PanelElements(depth_) + k * Simd().gemm_columns;
   }
 
-  // What is read behind a chunk of a panel; null: nothing, or it was packed just now.
+  // Memory that is read behind a chunk of a panel; null: nothing, or it was packed just now.
   const float* Ahead(const Operands& at, int64_t panel, int64_t chunk, int64_t first_panel, int64_t last_panel,
                      int64_t end_panel) const {
     if (packing_.blocks) return nullptr;

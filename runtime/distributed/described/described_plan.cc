@@ -69,7 +69,7 @@ class Sizes {
   int64_t Exchanged() const { return 2 * tokens() * model.experts_per_token * model.hidden / ranks.tp; }
   int64_t SavedOfAttention() const {
     const int64_t queries = model.heads * model.head_size, keys = model.key_value_heads * model.head_size;
-    // Of a score that is kept: after the softmax, after dropout, and the mask.
+    // Five bytes of each score are kept: after the softmax, after dropout, and the mask.
     const int64_t scores = model.fused_attention ? 0 : 5 * tokens() * model.sequence * model.heads / ranks.tp;
     return 2 * Block() + 2 * tokens() * (2 * queries + 2 * keys) / ranks.tp + scores;
   }

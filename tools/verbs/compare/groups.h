@@ -30,7 +30,7 @@ struct CostedGroup {
 // All groups in the order of the device, those that cost nothing too. Errors: those of Device::Cost.
 absl::StatusOr<std::vector<CostedGroup>> CostedGroupsOf(Device& device, const Graph& graph);
 
-// What one application does by itself: FLOPs, and bytes of its operands and results.
+// Work of one application by itself: FLOPs, and bytes of its operands and results.
 GroupLine WorkOf(const Graph& graph, NodeId application);
 
 // Groups that look alike as one line each, without those that cost nothing, dearest (together) first.

@@ -14,7 +14,7 @@ namespace rewright {
 // Communicator::Exchange.
 absl::StatusOr<distributed::LinkLevel> MeasureLinks(Communicator& ranks);
 
-// What a device reaches of its arithmetic and of its memory, in f32. Errors: those of Device::Cost.
+// Rates that a device reaches in arithmetic and in memory, in f32. Errors: those of Device::Cost.
 absl::StatusOr<distributed::ClusterDevice> MeasureDevice(Device& device);
 
 // The processes of this machine, an equal part of its memory for each: MeasureLinks, and the arithmetic of `threads`

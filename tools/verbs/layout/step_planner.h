@@ -60,7 +60,7 @@ class StepPlanner {
       : cluster_(cluster), memory_of_(memory_of), options_(std::move(options)) {}
 
   absl::StatusOr<double> CachedSeconds(const Graph& graph);
-  // Of a graph, or of a rank's part, whose graph is `graph`.
+  // Bytes of a graph, or of a rank's part, whose graph is `graph`.
   template <typename Part>
   absl::StatusOr<SubgraphBytes> CachedBytes(const Part& part, const Graph& graph);
   // A subgraph that ranks along tp run together, where it reads what is placed, or each rank alone.

@@ -39,7 +39,7 @@ std::string RecordDigest(const PortableRule& rule);
 // The rules of files. Error: a rule has no record that fits it.
 absl::StatusOr<std::vector<PortableRule>> ReadPortableRules(const std::vector<std::string>& paths);
 
-// What a format has of the rules: its text (or bytes), and the rules that it cannot say, with the reasons.
+// Rules in a format: the text (or bytes), and the rules that the format cannot say, with the reasons.
 struct RuleExport {
   std::string text;
   int written = 0;

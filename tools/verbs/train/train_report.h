@@ -11,7 +11,7 @@
 
 namespace rewright {
 
-// What was measured of a run, by name: "loss", "learning_rate", "seconds", and where it was measured "gradient_norm",
+// Measurements of a run, by name: "loss", "learning_rate", "seconds", and where it was measured "gradient_norm",
 // "validation/loss", "validation/accuracy".
 std::vector<std::pair<std::string, double>> MetricsOf(const StepReport& report);
 
