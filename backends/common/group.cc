@@ -1,7 +1,6 @@
 #include "backends/common/group.h"
 
 #include <algorithm>
-#include <functional>
 #include <random>
 
 #include "absl/container/flat_hash_set.h"
@@ -87,17 +86,17 @@ namespace {
 // bits are; none for other values. Kernels may read such a value as what it is computed from.
 std::vector<NodeId> NarrowSource(const Graph& graph, Value value) {
   if (!graph.IsKnown(value) || graph.node(value.node).op == nullptr) return {};
-  std::vector<NodeId> nodes;
-  absl::flat_hash_set<NodeId> seen;
+  absl::flat_hash_set<NodeId> seen = {value.node};
+  std::vector<NodeId> nodes = {value.node};
   int64_t bytes = 0;
-  const std::function<void(NodeId)> visit = [&](NodeId id) {
-    if (!seen.insert(id).second) return;
-    const Node& node = graph.node(id);
-    for (Value operand : node.operands) visit(operand.node);
+  for (size_t i = 0; i < nodes.size() && 2 * bytes < graph.type(value).num_bytes(); ++i) {
+    const Node& node = graph.node(nodes[i]);
     if (node.op == nullptr) bytes += node.outputs[0].num_bytes();
-    nodes.push_back(id);
-  };
-  visit(value.node);
+    for (Value operand : node.operands) {
+      if (seen.insert(operand.node).second) nodes.push_back(operand.node);
+    }
+  }
+  std::sort(nodes.begin(), nodes.end());  // an arena has operands before users
   return 2 * bytes < graph.type(value).num_bytes() ? nodes : std::vector<NodeId>();
 }
 

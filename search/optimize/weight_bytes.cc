@@ -46,9 +46,14 @@ class WeightBytes::Count {
     for (NodeId id : graph_.nodes()) {
       const Node& node = graph_.node(id);
       if (!graph_.IsRun(node)) continue;
-      for (Value operand : node.operands) Need(operand);
+      needed_.insert(needed_.end(), node.operands.begin(), node.operands.end());
     }
-    for (const Output& output : graph_.outputs()) Need(output.value);
+    for (const Output& output : graph_.outputs()) needed_.push_back(output.value);
+    while (!needed_.empty()) {
+      const Value value = needed_.back();
+      needed_.pop_back();
+      Need(value);
+    }
     return bytes_;
   }
 
@@ -62,8 +67,7 @@ class WeightBytes::Count {
       if (seen_.insert(value).second) bytes_ += graph_.type(value).num_bytes();
       return;
     }
-    if (!open_.insert(value.node).second) return;
-    for (Value operand : node.operands) Need(operand);
+    if (open_.insert(value.node).second) needed_.insert(needed_.end(), node.operands.begin(), node.operands.end());
   }
 
   // True if the leaves below take no more bytes than are free.
@@ -86,6 +90,7 @@ class WeightBytes::Count {
 
   const Graph& graph_;
   const Graph* const original_;
+  std::vector<Value> needed_;
   absl::flat_hash_set<Value> seen_;
   absl::flat_hash_set<NodeId> open_;
   absl::flat_hash_map<NodeId, bool> little_;
