@@ -167,6 +167,7 @@ class Optimizer {
     Numerics numerics;  // of weights, which all candidates share
     for (Candidate& candidate : report_.search.candidates) {
       if (const absl::Status made = Reduce(costs, numerics, &candidate); !made.ok()) {
+        too_late_ |= absl::IsDeadlineExceeded(made);
         Drop(candidate, Why::kFailed, std::string(made.message()));
         continue;
       }
@@ -192,8 +193,9 @@ class Optimizer {
     std::vector<TraceStep>& trace = report_.search.trace;
     for (bool first = true; candidate->step >= 0; first = false) {
       const std::vector<int> path = PathTo(trace, candidate->step);
-      ASSIGN_OR_RETURN(const std::vector<ReplayStep> steps, MakeReplay(graph_, trace, path, rules));
-      ASSIGN_OR_RETURN(const Replay made, Replay::Run(graph_, steps, rules));
+      const auto stop = [this] { return NoTimeLeft(); };
+      ASSIGN_OR_RETURN(const std::vector<ReplayStep> steps, MakeReplay(graph_, trace, path, rules, stop));
+      ASSIGN_OR_RETURN(const Replay made, Replay::Run(graph_, steps, rules, stop));
       std::set<int> without;
       if (first && costs_known_) without = StepsForNothing(graph_, made, steps, rules, costs, numerics);
       if (without.empty() && options_.unwanted) {

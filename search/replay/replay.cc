@@ -165,13 +165,17 @@ absl::StatusOr<Graph> CarryOut(const Graph& graph, const ReplayStep& step, const
   return ApplyMatch(graph, matches[step.match]);
 }
 
+absl::Status Stopped() { return absl::DeadlineExceededError("no time was left to make its steps again"); }
+
 }  // namespace
 
 absl::StatusOr<std::vector<ReplayStep>> MakeReplay(const Graph& original, const std::vector<TraceStep>& trace,
-                                                   const std::vector<int>& path, const RuleIndex& rules) {
+                                                   const std::vector<int>& path, const RuleIndex& rules,
+                                                   const std::function<bool()>& stop) {
   std::vector<ReplayStep> steps;
   Graph graph = original;
   for (size_t i = 0; i < path.size(); ++i) {
+    if (stop && stop()) return Stopped();
     const TraceStep& made = trace[path[i]];
     const ValueMap replacement(made.replacement.begin(), made.replacement.end());
     absl::StatusOr<Graph> next = ReplaceValues(graph, replacement);
@@ -187,10 +191,11 @@ absl::StatusOr<std::vector<ReplayStep>> MakeReplay(const Graph& original, const 
 }
 
 absl::StatusOr<Replay> Replay::Run(const Graph& original, const std::vector<ReplayStep>& steps,
-                                   const RuleIndex& rules) {
+                                   const RuleIndex& rules, const std::function<bool()>& stop) {
   Replay replay(original);
   Graph graph = original;
   for (size_t i = 0; i < steps.size(); ++i) {
+    if (stop && stop()) return Stopped();
     const ReplayStep& step = steps[i];
     const auto error = [&](const std::string& what) {
       return absl::FailedPreconditionError(absl::StrCat("step ", i + 1, " of ", steps.size(), ": ", what));

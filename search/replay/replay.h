@@ -30,17 +30,19 @@ struct ReplayStep {
 // The rule of that name; null where there is none.
 const Matcher* FindMatcher(const RuleIndex& rules, const std::string& name);
 
-// The steps at `path` of the trace, which lead from `original` (in its arena).
+// The steps at `path` of the trace, which lead from `original` (in its arena). A step takes the time of the whole graph:
+// DeadlineExceeded where `stop`, asked before each, says so.
 absl::StatusOr<std::vector<ReplayStep>> MakeReplay(const Graph& original, const std::vector<TraceStep>& trace,
-                                                   const std::vector<int>& path, const RuleIndex& rules);
+                                                   const std::vector<int>& path, const RuleIndex& rules,
+                                                   const std::function<bool()>& stop = nullptr);
 
 // The graphs of a path, made again.
 class Replay {
  public:
   // Errors name the step (from 1): the rules lack its rule, the rule does not match where it did, the replacement is
-  // none of the graph, the graph that is made is another one.
+  // none of the graph, the graph that is made is another one, `stop` says so.
   static absl::StatusOr<Replay> Run(const Graph& original, const std::vector<ReplayStep>& steps,
-                                    const RuleIndex& rules);
+                                    const RuleIndex& rules, const std::function<bool()>& stop = nullptr);
 
   int num_steps() const { return static_cast<int>(roots_.size()) - 1; }
   // The graph after `steps` steps; 0: the original.

@@ -19,32 +19,28 @@
 namespace rewright {
 namespace {
 
-// MatchSearch's view of a graph: a value is computed by one node.
-class GraphView {
+// MatchSearch's view of the applications that the first root reads: a value is computed by one node.
+class ArenaView {
  public:
   static constexpr bool kUniqueProducer = true;
 
-  explicit GraphView(const Graph& graph) : graph_(graph) {}
+  explicit ArenaView(const Arena& arena) : arena_(arena) {}
 
-  const Arena& arena() const { return *graph_.arena(); }
+  const Arena& arena() const { return arena_; }
   Value Class(Value value) const { return value; }
   template <typename Visit>
   void ForEachProducer(Value value, int32_t output, const OpDef* op, Visit visit) const {
-    if (value.output == output && graph_.node(value.node).op == op) visit(value.node);
+    if (value.output == output && arena_.node(value.node).op == op) visit(value.node);
   }
-  int PlaceOf(NodeId node) const { return graph_.index(node); }
-  NodeId NodeAt(int place) const { return graph_.nodes()[place]; }
-  void AppendUsers(Value value, const OpDef* op, std::vector<int>* places) const {
-    for (int user : graph_.users(graph_.index(value.node))) {
-      if (graph_.node(NodeAt(user)).op == op) places->push_back(user);
-    }
-  }
+  int PlaceOf(NodeId node) const { return node; }
+  NodeId NodeAt(int place) const { return place; }
+  void AppendUsers(Value, const OpDef*, std::vector<int>*) const {}
 
   // True if a leaf depends on a root: the new outputs would then be computed from the old ones.
   bool IsCyclic(const CompiledRule& rule, const std::vector<Value>& nodes) const {
     if (rule.lhs().size() == 1) return false;
     absl::flat_hash_set<NodeId> seen;
-    NodeId first = arena().size();
+    NodeId first = arena_.size();
     for (const RuleValue& term : rule.lhs()) first = std::min(first, nodes[term.node].node);
     const auto is_root = [&](NodeId id) {
       return std::any_of(rule.lhs().begin(), rule.lhs().end(),
@@ -61,9 +57,26 @@ class GraphView {
       const NodeId id = stack.back();
       stack.pop_back();
       if (is_root(id)) return true;
-      for (Value operand : graph_.node(id).operands) push(operand.node);
+      for (Value operand : arena_.node(id).operands) push(operand.node);
     }
     return false;
+  }
+
+ private:
+  const Arena& arena_;
+};
+
+// The view of a graph: further roots are found among the users of what the first root reads.
+class GraphView : public ArenaView {
+ public:
+  explicit GraphView(const Graph& graph) : ArenaView(*graph.arena()), graph_(graph) {}
+
+  int PlaceOf(NodeId node) const { return graph_.index(node); }
+  NodeId NodeAt(int place) const { return graph_.nodes()[place]; }
+  void AppendUsers(Value value, const OpDef* op, std::vector<int>* places) const {
+    for (int user : graph_.users(graph_.index(value.node))) {
+      if (graph_.node(NodeAt(user)).op == op) places->push_back(user);
+    }
   }
 
  private:
@@ -145,6 +158,10 @@ void Matcher::MatchAt(const Graph& graph, NodeId node, std::vector<Match>* match
   const size_t before = matches->size();
   MatchSearch<GraphView>(*this, GraphView(graph), matches, obstacle).Run(node);
   if (rule_->siblings()) SiblingGroups<GraphView>(*this, GraphView(graph), matches).Append(before);
+}
+
+void Matcher::MatchBelow(const Arena& arena, NodeId node, std::vector<Match>* matches) const {
+  if (arena.node(node).op == root_op_) MatchSearch<ArenaView>(*this, ArenaView(arena), matches).Run(node);
 }
 
 const Matcher* Matcher::ForSiblings(int count) const {

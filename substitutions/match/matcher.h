@@ -62,6 +62,9 @@ class Matcher {
   // gives all pairs, then all siblings from `node` on.
   // `obstacle`, where given, is set to what stops the attempt that gets furthest.
   void MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches, MatchObstacle* obstacle = nullptr) const;
+  // Likewise, of an arena: the outputs are computed by `node` or by what it reads. Takes the time of the left side,
+  // however large the graph is.
+  void MatchBelow(const Arena& arena, NodeId node, std::vector<Match>* matches) const;
   // All matches, in the order of the graph's nodes.
   std::vector<Match> FindMatches(const Graph& graph) const;
 

@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -86,34 +88,59 @@ class Sharder {
 
   // The value, joined from blocks along the axis: combine(partition(value)), unless every device can make its block.
   absl::StatusOr<Value> Cut(Value value, int64_t axis) {
-    const auto [made, is_new] = made_.try_emplace({value, axis});
-    if (is_new) {
-      ASSIGN_OR_RETURN(made->second, Made(value, axis));
-    }
-    if (made->second) return *made->second;
+    ASSIGN_OR_RETURN(const std::optional<Value> made, Made(value, axis));
+    if (made) return *made;
     ASSIGN_OR_RETURN(const Value parts, arena_.Apply("partition", {value}, {{"axis", axis}, {"degree", degree_}}));
     return arena_.Apply("combine", {parts}, {{"axis", axis}});
   }
 
-  // True if the value may be made on the devices without cutting a tensor, such as a mask of random numbers: its
-  // operators read smaller values, or values that may be made themselves.
-  bool MayBeMade(Value value) {
-    const auto [found, is_new] = may_be_made_.try_emplace(value.node, false);
-    const Node& node = arena_.node(value.node);
-    if (!is_new || node.op == nullptr || IsOnDevices(*node.op) || AxisOf(value) >= 0) return found->second;
-    const bool may = std::all_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
-      const Node& maker = arena_.node(operand.node);
-      if (AxisOf(operand) >= 0 || (maker.op != nullptr && IsOnDevices(*maker.op))) return false;
-      return arena_.type(operand).num_elements() < arena_.type(value).num_elements() || MayBeMade(operand);
-    });
-    return may_be_made_[value.node] = may;
+  // The number of operators in a row that make the value on the devices without cutting a tensor, such as a mask of
+  // random numbers: they read smaller values, or values that are made themselves. 0: it cannot be made.
+  int OperatorsToMake(Value value) {
+    std::vector<NodeId> open = {value.node};
+    for (size_t i = 0; i < open.size(); ++i) {
+      if (!to_make_.try_emplace(open[i], 0).second) continue;
+      for (Value operand : arena_.node(open[i]).operands) open.push_back(operand.node);
+    }
+    std::sort(open.begin(), open.end());  // an arena has operands before users
+    for (NodeId id : open) {
+      if (to_make_[id] == 0) to_make_[id] = OperatorsToMake(id);
+    }
+    return to_make_[value.node];
+  }
+  int OperatorsToMake(NodeId id) const {
+    if (arena_.node(id).op == nullptr || ReadsDevices(id)) return 0;
+    int most = 0;
+    for (Value operand : arena_.node(id).operands) {
+      if (ReadsDevices(operand.node)) return 0;
+      if (arena_.type(operand).num_elements() < arena_.type({id, 0}).num_elements()) continue;
+      const int operators = to_make_.at(operand.node);
+      if (operators == 0) return 0;
+      most = std::max(most, operators);
+    }
+    return most + 1;
+  }
+
+  // True for what is on devices or joined from there.
+  bool ReadsDevices(NodeId id) const {
+    const Node& node = arena_.node(id);
+    return node.op != nullptr && (node.op == ops::Combine() || IsOnDevices(*node.op));
   }
 
   // The blocks of such a value. None if there are no laws.
   absl::StatusOr<std::optional<Value>> Made(Value value, int64_t axis) {
-    if (!MayBeMade(value) || not_made_.contains({value, axis})) return std::nullopt;
-    ASSIGN_OR_RETURN(std::optional<Value> made, MadeByLaws(value, axis));
-    if (!made) not_made_.insert({value, axis});
+    constexpr int kMostOperators = 200;  // each is made while the one that reads it is
+    if (const int operators = OperatorsToMake(value); operators == 0 || operators > kMostOperators) return std::nullopt;
+    const std::pair key(value, axis);
+    if (not_made_.contains(key)) return std::nullopt;
+    if (const auto found = made_.find(key); found != made_.end()) return found->second;
+    ASSIGN_OR_RETURN(const std::optional<Value> made, MadeByLaws(value, axis));
+    if (made) {
+      made_[key] = *made;
+      made_in_order_.push_back(key);
+    } else {
+      not_made_.insert(key);
+    }
     return made;
   }
   absl::StatusOr<std::optional<Value>> MadeByLaws(Value value, int64_t axis) {
@@ -125,7 +152,7 @@ class Sharder {
       ASSIGN_OR_RETURN(const Law* const found, Usable(conjecture));
       if (found == nullptr) continue;
       const Law& law = *found;
-      const size_t steps = result_.steps.size();
+      const size_t steps = result_.steps.size(), before = made_in_order_.size();
       const auto counts = std::pair(result_.exact, result_.cut);
       std::optional<Value> made;
       if (law.effect == Effect::kMade) {
@@ -139,6 +166,7 @@ class Sharder {
       }
       if (made && AxisOf(*made) == axis) return made;
       result_.steps.resize(steps);
+      for (; made_in_order_.size() > before; made_in_order_.pop_back()) made_.erase(made_in_order_.back());
       std::tie(result_.exact, result_.cut) = counts;
     }
     return std::nullopt;
@@ -250,15 +278,10 @@ class Sharder {
 
   // Rewrites the results of an application by the law; none if its conditions do not hold.
   absl::StatusOr<std::optional<ValueMap>> RewrittenAt(const Law& law, NodeId left, const std::string& replaced) {
-    std::vector<Output> outputs;
-    for (int32_t k = 0; k < static_cast<int32_t>(arena_.node(left).outputs.size()); ++k) {
-      outputs.push_back({Value{left, k}, absl::StrCat("y", k)});
-    }
-    const Graph graph(graph_.arena(), graph_.inputs(), std::move(outputs));
     std::vector<Match> matches;
-    law.matcher->MatchAt(graph, left, &matches);
+    law.matcher->MatchBelow(arena_, left, &matches);
     for (const Match& match : matches) {
-      absl::StatusOr<ValueMap> made = Instantiate(graph, match);
+      absl::StatusOr<ValueMap> made = Instantiate(arena_, match);
       if (!made.ok() && made.status().code() == absl::StatusCode::kOutOfRange) continue;
       if (!made.ok()) return made.status();
       result_.steps.push_back({law.matcher->rule().name(), replaced, match.Describe()});
@@ -276,9 +299,10 @@ class Sharder {
   const LawSource& laws_;
   const bool exact_only_;
   absl::flat_hash_map<Value, Value> values_;
-  absl::flat_hash_map<std::pair<Value, int64_t>, std::optional<Value>> made_;  // by axis, joined from its blocks
-  absl::flat_hash_map<NodeId, bool> may_be_made_;
-  std::set<std::pair<Value, int64_t>> not_made_;  // by axis, without laws: the operands of many values are looked at
+  absl::flat_hash_map<NodeId, int> to_make_;  // OperatorsToMake
+  absl::flat_hash_map<std::pair<Value, int64_t>, Value> made_;  // by axis, joined from its blocks
+  std::vector<std::pair<Value, int64_t>> made_in_order_;
+  absl::flat_hash_set<std::pair<Value, int64_t>> not_made_;  // by axis, without laws
   std::set<std::string> whole_;
   std::set<const Matcher*> used_;
   Sharded result_;

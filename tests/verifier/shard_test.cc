@@ -147,6 +147,37 @@ TEST(Shard, RowsOfAnImageHaveEdges) {
   }
 }
 
+// A file may have as many operators in a row as it likes: on what is cut, on a weight, and on what is made on devices.
+TEST(Shard, LongChains) {
+  const TensorType type{DType::kFloat32, {4, 4}};
+  for (int first : {0, 1, 2}) {
+    SCOPED_TRACE(first);
+    auto arena = std::make_shared<Arena>();
+    const Value x = *arena->AddInput("x", type), weight = *arena->AddState("w", Tensor(type));
+    const Value number = *arena->AddInput("number", {DType::kFloat32, {1, 1}});
+    const Value made = *arena->Apply("expand", {number}, {{"shape", std::vector<int64_t>{4, 4}}});
+    Value last = std::vector<Value>{x, weight, made}[static_cast<size_t>(first)];
+    for (int i = 0; i < 100'000; ++i) last = *arena->Apply("neg", {last});
+    const Graph graph(arena, {x, number}, {{*arena->Apply("mul", {x, last}), "y"}});
+    const Sharded sharded = Cut(graph, {{"x", 0}}, 2);
+    EXPECT_EQ(sharded.cut, first == 0 ? 100'001 : 1);
+    EXPECT_TRUE(sharded.whole.empty());
+  }
+}
+
+// Values that are read twice are made once, though each reads the one before twice.
+TEST(Shard, SharedValuesAreMadeOnce) {
+  auto arena = std::make_shared<Arena>();
+  const Value x = *arena->AddInput("x", {DType::kFloat32, {4, 4}});
+  const Value number = *arena->AddInput("number", {DType::kFloat32, {1, 1}});
+  Value last = *arena->Apply("expand", {number}, {{"shape", std::vector<int64_t>{4, 4}}});
+  for (int i = 0; i < 60; ++i) last = *arena->Apply("add", {last, last});
+  const Graph graph(arena, {x, number}, {{*arena->Apply("mul", {x, last}), "y"}});
+  const Sharded sharded = Cut(graph, {{"x", 0}}, 2);
+  EXPECT_EQ(sharded.cut, 62);
+  ExpectSame(graph, sharded, Drawn(graph, 5));
+}
+
 // Windows over rows that overlap, with padding that takes no part in a maximum and does not count in a mean.
 TEST(Shard, RowsOfPooledImagesKnowTheirBorders) {
   const Graph graph = GraphOf(R"(

@@ -61,6 +61,15 @@ TEST_F(ReplayTest, MakesTheGraphsAgainInAnotherArena) {
   EXPECT_NE(replay->At(1).CanonicalHash(), replay->At(2).CanonicalHash());
 }
 
+TEST_F(ReplayTest, EndsWhereNoTimeIsLeft) {
+  int asked = 0;
+  const auto stop = [&] { return ++asked == 2; };
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Replay::Run(GraphFrom(kReplayed), steps_, rules_, stop).status()));
+  EXPECT_EQ(asked, 2);
+  const std::vector<int> path = PathTo(result_.trace, result_.candidates[0].step);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(MakeReplay(graph_, result_.trace, path, rules_, [] { return true; }).status()));
+}
+
 TEST_F(ReplayTest, NamesTheStepThatFails) {
   const std::vector<ReplayStep> steps = steps_;
   steps_[1].rule = "gone";
