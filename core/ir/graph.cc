@@ -443,15 +443,24 @@ absl::StatusOr<Graph> ReplaceEverywhere(const Graph& graph, const ValueMap& repl
   std::vector<bool> replaced(count, false);  // by node: some output of it
   for (const auto& [from, to] : replacement) replaced[from.node] = true;
   // Follows the replacements of `value` to the end, its operands left aside; returns no node if they go round in a
-  // circle.
+  // circle. The next walk from a value on the way takes one step: chains of replacements may be as long as the graph.
+  ValueMap ends;
   const auto target = [&](Value value) {
-    for (size_t i = 0; i <= replacement.size(); ++i) {
-      if (!replaced[value.node]) return value;
+    std::vector<Value> way;
+    while (replaced[value.node]) {
+      const auto [end, first] = ends.try_emplace(value);
+      if (!first) {
+        value = end->second;
+        break;
+      }
       const auto it = replacement.find(value);
-      if (it == replacement.end()) return value;
+      end->second = it == replacement.end() ? value : Value();  // no node while the walk is on
+      if (it == replacement.end()) break;
+      way.push_back(value);
       value = it->second;
     }
-    return Value();
+    for (Value passed : way) ends[passed] = value;
+    return value;
   };
   constexpr NodeId kOpen = -1, kUnseen = -2;  // open: its operands are being rebuilt
   std::vector<NodeId> rebuilt(count, kUnseen);

@@ -127,6 +127,19 @@ TEST(GraphTest, ReplaceEverywhereIsOneAfterTheOther) {
   EXPECT_EQ(ReplaceEverywhere(graph, {})->outputs()[0].value, graph.outputs()[0].value);
 }
 
+// Each value is replaced by the one two before it, as twice negated ones are: a chain through the whole graph.
+TEST(GraphTest, ReplaceEverywhereFollowsLongChains) {
+  auto arena = std::make_shared<Arena>();
+  const Value x = *arena->AddInput("x", {DType::kFloat32, {2}});
+  std::vector<Value> values = {x};
+  for (int i = 0; i < 200'000; ++i) values.push_back(*arena->Apply("neg", {values.back()}));
+  ValueMap replacement;
+  for (size_t i = 2; i < values.size(); ++i) replacement[values[i]] = values[i - 2];
+  const auto rewritten = ReplaceEverywhere(Graph(arena, {x}, {{values.back(), "y"}}), replacement);
+  ASSERT_TRUE(rewritten.ok()) << rewritten.status();
+  EXPECT_EQ(rewritten->outputs()[0].value, x);
+}
+
 TEST(GraphTest, ReplaceEverywhereRefusesCycles) {
   const Graph graph = GraphOf("input x: f32[2]\n%0 = exp(x)\n%1 = tanh(x)\noutput y = %0\noutput z = %1\n");
   Arena& arena = *graph.arena();
