@@ -199,30 +199,36 @@ class ActivationLifetimes::Rewriting {
 
   // The root from the second tier, and the values that are moved from it.
   absl::StatusOr<Value> Fetched(Value value, int stay) {
-    const std::pair<Value, int> key(value, stay);
-    if (const auto found = fetched_.find(key); found != fetched_.end()) return found->second;
+    std::vector<Value> moved;  // the root last
+    for (Value next = value; !fetched_.contains({next, stay}); next = graph_.node(next.node).operands[0]) {
+      moved.push_back(next);
+      const int i = graph_.index(next.node);
+      if (waiting_.tensors_[i].root == i || !graph_.IsRun(graph_.node(waiting_.node(i).operands[0].node))) break;
+    }
+    for (; !moved.empty(); moved.pop_back()) {
+      ASSIGN_OR_RETURN((fetched_[{moved.back(), stay}]), FetchedOnce(moved.back(), stay));
+    }
+    return fetched_.at({value, stay});
+  }
+
+  // Likewise, where the first operand has been fetched.
+  absl::StatusOr<Value> FetchedOnce(Value value, int stay) {
     const int i = graph_.index(value.node);
-    Value made;
     if (waiting_.tensors_[i].root == i) {
       ASSIGN_OR_RETURN(const NodeId fetch, arena_.Add(*ops::Fetch(), {Early(value), *trigger_}));
-      made = {fetch, 0};
       ++result_.replaced;
       result_.fetched.push_back(value);
-    } else {
-      const Node& node = waiting_.node(i);
-      std::vector<Value> operands = node.operands;
-      for (size_t k = 0; k < operands.size(); ++k) {
-        if (!graph_.IsRun(graph_.node(operands[k].node))) continue;
-        if (k > 0) {
-          operands[k] = Early(operands[k]);
-        } else {
-          ASSIGN_OR_RETURN(operands[k], Fetched(operands[k], stay));
-        }
-      }
-      made = {arena_.AddLike(node, operands), value.output};
-      result_.origins.emplace(made.node, value.node);
+      return Value{fetch, 0};
     }
-    return fetched_[key] = made;
+    const Node& node = waiting_.node(i);
+    std::vector<Value> operands = node.operands;
+    for (size_t k = 0; k < operands.size(); ++k) {
+      if (!graph_.IsRun(graph_.node(operands[k].node))) continue;
+      operands[k] = k > 0 ? Early(operands[k]) : fetched_.at({operands[k], stay});
+    }
+    const Value made{arena_.AddLike(node, operands), value.output};
+    result_.origins.emplace(made.node, value.node);
+    return made;
   }
 
   const Tensor& RootOf(Value value) const {
@@ -234,18 +240,34 @@ class ActivationLifetimes::Rewriting {
     return !root.may_drop || kept_[root.root] != Residency::kRecomputed;
   }
 
+  bool IsLate(Value value) const { return graph_.IsRun(graph_.node(value.node)) && !IsThere(value); }
+
+  // The value, computed again from what is there. Operands first, with a stack: graphs are deep.
   absl::StatusOr<Value> Late(Value value) {
-    if (const auto found = late_.find(value.node); found != late_.end()) return Value{found->second, value.output};
-    const int i = graph_.index(value.node);
+    std::vector<NodeId> open = {value.node};
+    while (!open.empty()) {
+      const NodeId id = open.back();
+      const size_t before = open.size();
+      for (Value operand : waiting_.node(graph_.index(id)).operands) {
+        if (!late_.contains(id) && IsLate(operand) && !late_.contains(operand.node)) open.push_back(operand.node);
+      }
+      if (open.size() > before) continue;
+      open.pop_back();
+      if (!late_.contains(id)) RETURN_IF_ERROR(ComputeLate(id));
+    }
+    return Value{late_.at(value.node), value.output};
+  }
+
+  absl::Status ComputeLate(NodeId id) {
+    const int i = graph_.index(id);
     const Node& node = waiting_.node(i);
     std::vector<Value> operands = node.operands;
     bool behind = false;
     for (Value& operand : operands) {
-      const bool run = graph_.IsRun(graph_.node(operand.node));
-      if (run && !IsThere(operand)) {
-        ASSIGN_OR_RETURN(operand, Late(operand));
+      if (IsLate(operand)) {
+        operand.node = late_.at(operand.node);
         behind = true;
-      } else if (run) {
+      } else if (graph_.IsRun(graph_.node(operand.node))) {
         ASSIGN_OR_RETURN(operand, There(operand));
         ASSIGN_OR_RETURN(operand, Behind(operand));
         behind = true;
@@ -258,7 +280,7 @@ class ActivationLifetimes::Rewriting {
     }
     CHECK(behind) << node.op->name << " is known before the run";
     Note(i, arena_.AddLike(node, operands), &late_);
-    return Value{late_.at(value.node), value.output};
+    return absl::OkStatus();
   }
 
   absl::StatusOr<Value> Behind(Value value) {

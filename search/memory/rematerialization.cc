@@ -270,12 +270,21 @@ class Chooser {
   // Drops the tensor, and the tensors that it is computed from and that are kept for it alone. Gives the seconds of all
   // that.
   double Drop(int i, Residencies* kept) const {
-    double seconds = seconds_[i];
-    (*kept)[i] = Residency::kRecomputed;
-    for (int operand : waiting_.OperandsOf(i)) {
-      const bool waits = tensor(operand).late >= 0 || !tensor(operand).may_drop;
-      if ((*kept)[operand] == Residency::kRecomputed || waits || tensor(operand).bytes * 4 < tensor(i).bytes) continue;
-      seconds += Drop(operand, kept);
+    double seconds = 0;
+    std::vector<int> dropped = {i};
+    const auto drop = [&](int next) {
+      (*kept)[next] = Residency::kRecomputed;
+      seconds += seconds_[next];
+    };
+    drop(i);
+    for (size_t k = 0; k < dropped.size(); ++k) {
+      for (int operand : waiting_.OperandsOf(dropped[k])) {
+        const bool waits = tensor(operand).late >= 0 || !tensor(operand).may_drop;
+        const bool is_small = tensor(operand).bytes * 4 < tensor(dropped[k]).bytes;
+        if ((*kept)[operand] == Residency::kRecomputed || waits || is_small) continue;
+        drop(operand);
+        dropped.push_back(operand);
+      }
     }
     return seconds;
   }

@@ -22,13 +22,17 @@ using Cuts = std::set<int64_t>;
 // Follows the parts of values that applications read upwards, to known values.
 class Tracer {
  public:
-  explicit Tracer(const Arena& arena) : arena_(arena) {}
-
-  // The parts that the application reads of its operands.
-  void Start(NodeId id) {
-    for (int32_t k = 0; k < static_cast<int32_t>(arena_.node(id).outputs.size()); ++k) {
-      const Shape& shape = arena_.node(id).outputs[k].shape;
-      for (size_t axis = 0; axis < shape.size(); ++axis) Above({id, k}, axis, {0, shape[axis]});
+  explicit Tracer(const Graph& graph) : arena_(*graph.arena()) {
+    for (auto id = graph.nodes().rbegin(); id != graph.nodes().rend(); ++id) {  // readers first
+      if (!graph.IsRun(graph.node(*id))) continue;
+      for (int32_t k = 0; k < static_cast<int32_t>(graph.node(*id).outputs.size()); ++k) {
+        const Shape& shape = graph.node(*id).outputs[k].shape;
+        for (size_t axis = 0; axis < shape.size(); ++axis) {
+          Cuts& cuts = cuts_[{{*id, k}, axis}];
+          cuts.insert({0, shape[axis]});
+          Above({*id, k}, axis, cuts);
+        }
+      }
     }
   }
 
@@ -57,11 +61,8 @@ class Tracer {
         if (cut + offset > 0 && cut + offset < arena_.type(operand).shape[k]) shifted.insert(cut + offset);
       }
       if (shifted.empty()) continue;
-      if (arena_.IsKnown(operand)) {
-        known_[{operand, k}].insert(shifted.begin(), shifted.end());
-      } else {
-        Above(operand, k, shifted);
-      }
+      auto& cuts_above = arena_.IsKnown(operand) ? known_ : cuts_;
+      cuts_above[{operand, k}].insert(shifted.begin(), shifted.end());
     }
   }
 
@@ -90,7 +91,8 @@ class Tracer {
   }
 
   const Arena& arena_;
-  std::map<std::pair<Value, size_t>, Cuts> known_;
+  std::map<std::pair<Value, size_t>, Cuts> cuts_;   // by value and axis, of applications that run
+  std::map<std::pair<Value, size_t>, Cuts> known_;  // likewise, of known values
 };
 
 Tensor PartOf(const Tensor& whole, size_t axis, int64_t begin, int64_t size) {
@@ -116,10 +118,7 @@ absl::StatusOr<Region> PartWeights(const Region& region) {
     roots.push_back({b, ""});
   }
   const Graph graph(region.arena, {}, roots);
-  Tracer tracer(*region.arena);
-  for (NodeId id : graph.nodes()) {
-    if (graph.IsRun(graph.node(id))) tracer.Start(id);
-  }
+  const Tracer tracer(graph);
   ValueMap parted;
   for (const auto& [place, cuts] : tracer.known()) {
     const auto& [value, axis] = place;

@@ -43,16 +43,22 @@ std::optional<NarrowPart> ProductAt(const Graph& graph, const Node& node) {
 
 // A product, or a view of one.
 std::optional<NarrowPart> ViewedPart(const Graph& graph, Value value) {
-  const Node& node = graph.node(value.node);
-  if (node.op == nullptr) return std::nullopt;
-  if (std::optional<NarrowPart> part = ProductAt(graph, node)) return part;
-  if (!OnlyMoves(graph, node) || node.operands.size() != 1) return std::nullopt;
-  std::optional<NarrowPart> part = ViewedPart(graph, node.operands[0]);
-  if (!part) return std::nullopt;
-  const std::optional<MovedView> moved = MovedViewOf(graph, value, [&](size_t) { return part->view; });
-  if (!moved || !moved->is_view) return std::nullopt;
-  part->offset += moved->offset;
-  part->view = moved->layout;
+  std::vector<Value> views;
+  std::optional<NarrowPart> part;
+  while (true) {
+    const Node& node = graph.node(value.node);
+    if (node.op == nullptr) return std::nullopt;
+    if ((part = ProductAt(graph, node))) break;
+    if (!OnlyMoves(graph, node) || node.operands.size() != 1) return std::nullopt;
+    views.push_back(value);
+    value = node.operands[0];
+  }
+  for (; !views.empty(); views.pop_back()) {
+    const std::optional<MovedView> moved = MovedViewOf(graph, views.back(), [&](size_t) { return part->view; });
+    if (!moved || !moved->is_view) return std::nullopt;
+    part->offset += moved->offset;
+    part->view = moved->layout;
+  }
   return part;
 }
 

@@ -334,28 +334,27 @@ absl::Status Lowering::Finish() {
 // ---------------------------------------------------------------- values that are known before the run
 
 bool Lowering::ConstantView(Value value, Tensor* base, Layout* layout, int64_t* offset) const {
-  const Node& node = graph_.node(value.node);
-  if (node.op == nullptr) {
-    *base = *graph_.arena()->Elements(value.node);
-    *layout = Layout::RowMajor(base->shape());
-    *offset = 0;
-    return true;
+  std::vector<std::pair<Value, std::optional<CopyAccess>>> views;  // down to a leaf; a reshape has no access
+  while (graph_.node(value.node).op != nullptr) {
+    const Node& node = graph_.node(value.node);
+    if (graph_.type(value).num_elements() == 0) return false;
+    std::optional<CopyAccess> access;
+    if (node.op != ops::Reshape() && !(access = CopyAccessOf(graph_, node, value.output))) return false;
+    const size_t input = access ? access->input : 0;
+    views.emplace_back(value, std::move(access));
+    value = node.operands[input];
   }
-  const Shape& dims = graph_.type(value).shape;
-  if (NumElements(dims) == 0) return false;
-  if (node.op == ops::Reshape()) {
-    Layout from;
-    return ConstantView(node.operands[0], base, &from, offset) && ReshapeLayout(from, dims, layout);
+  *base = *graph_.arena()->Elements(value.node);
+  *layout = Layout::RowMajor(base->shape());
+  *offset = 0;
+  for (; !views.empty(); views.pop_back()) {
+    const auto& [view, access] = views.back();
+    const Layout from = *layout;
+    const Shape& dims = graph_.type(view).shape;
+    int64_t further = 0;
+    if (!(access ? ViewOf(from, *access, dims, layout, &further) : ReshapeLayout(from, dims, layout))) return false;
+    *offset += further;
   }
-  const std::optional<CopyAccess> access = CopyAccessOf(graph_, node, value.output);
-  if (!access) return false;
-  Layout from;
-  int64_t before = 0, further = 0;
-  if (!ConstantView(node.operands[access->input], base, &from, &before) ||
-      !ViewOf(from, *access, dims, layout, &further)) {
-    return false;
-  }
-  *offset = before + further;
   return true;
 }
 

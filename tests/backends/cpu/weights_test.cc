@@ -106,6 +106,20 @@ output w = %0
   }
 }
 
+// A file may have as many views of a weight in a row as it likes.
+TEST_F(CpuWeights, BehindManyViews) {
+  auto arena = std::make_shared<Arena>();
+  const TensorType type{DType::kFloat32, {4, 4}};
+  const Value x = *arena->AddInput("x", type);
+  Value weight = *arena->AddState("w", Tensor(type));
+  for (int i = 0; i < 200'000; ++i) {
+    weight = *arena->Apply("transpose", {weight}, {{"perm", std::vector<int64_t>{1, 0}}});
+  }
+  const Graph graph(arena, {x}, {{*arena->Apply("matmul", {x, weight}), "y"}});
+  const auto schedule = device_->Compile(graph);
+  EXPECT_TRUE(schedule.ok()) << schedule.status();
+}
+
 TEST(PackedWeights, AreGoneWithTheLastOfTheirUsers) {
   cpu::PackedWeights packed;
   int made = 0;

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <vector>
+
 #include "core/ir/text.h"
 
 namespace rewright {
@@ -33,6 +36,23 @@ output y = %5
   const auto rewritten = waiting.Rewrite(Residencies(graph->nodes().size(), Residency::kResident));
   ASSERT_TRUE(rewritten.ok()) << rewritten.status();
   EXPECT_EQ(PrintGraph(rewritten->graph), PrintGraph(*graph));
+}
+
+// A deep net: all of its activations are computed again, each from the one before.
+TEST(ActivationLifetimesTest, ActivationsOfADeepNetAreComputedAgain) {
+  constexpr size_t kDepth = 100'000;
+  auto arena = std::make_shared<Arena>();
+  const Value x = *arena->AddInput("x", {DType::kFloat32, {2}});
+  std::vector<Value> values = {x};
+  for (size_t i = 0; i < kDepth; ++i) values.push_back(*arena->Apply("tanh", {values.back()}));
+  for (size_t i = kDepth; i-- > 1;) values.push_back(*arena->Apply("mul", {values.back(), values[i]}));
+  const Graph graph(arena, {x}, {{values.back(), "y"}});
+  std::vector<Group> groups;
+  for (size_t i = 1; i < values.size(); ++i) groups.push_back({.nodes = {values[i].node}, .outputs = {values[i]}});
+  const ActivationLifetimes waiting(graph, groups);
+  const auto rewritten = waiting.Rewrite(Residencies(graph.nodes().size(), Residency::kRecomputed));
+  ASSERT_TRUE(rewritten.ok()) << rewritten.status();
+  EXPECT_GT(rewritten->graph.num_applications(), static_cast<int>(5 * kDepth / 2));
 }
 
 }  // namespace

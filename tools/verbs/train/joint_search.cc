@@ -24,12 +24,17 @@ int64_t AxisOf(const Node& concat) { return std::get<int64_t>(concat.attrs.at("a
 
 // The operands of a tree of concatenations along one axis.
 void Spliced(const Graph& graph, Value value, int64_t axis, std::vector<Value>* operands) {
-  const Node& node = graph.node(value.node);
-  if (node.op != ops::Concat() || AxisOf(node) != axis) {
-    operands->push_back(value);
-    return;
+  std::vector<Value> open = {value};
+  while (!open.empty()) {
+    const Value next = open.back();
+    const Node& node = graph.node(next.node);
+    open.pop_back();
+    if (node.op == ops::Concat() && AxisOf(node) == axis) {
+      open.insert(open.end(), node.operands.rbegin(), node.operands.rend());
+    } else {
+      operands->push_back(next);
+    }
   }
-  for (Value operand : node.operands) Spliced(graph, operand, axis, operands);
 }
 
 // Trees of concatenations become one each: concat-of-concat-first of core.rules, as often as it applies (decision 062
