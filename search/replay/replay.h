@@ -30,7 +30,7 @@ struct ReplayStep {
 // The rule of that name; null where there is none.
 const Matcher* FindMatcher(const RuleIndex& rules, const std::string& name);
 
-// The steps at `path` of the trace, which lead from `original` (in its arena). A step takes the time of the whole graph:
+// The steps at `path` of the trace, which lead from `original` (in its arena). Each takes the time of the whole graph:
 // DeadlineExceeded where `stop`, asked before each, says so.
 absl::StatusOr<std::vector<ReplayStep>> MakeReplay(const Graph& original, const std::vector<TraceStep>& trace,
                                                    const std::vector<int>& path, const RuleIndex& rules,
