@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
+#include "tests/support/temporary_folder.h"
 #include "verifier/check/cvc5_query_solver.h"
 
 namespace rewright {
@@ -19,22 +19,16 @@ const SmtQuery kQuery{"test", "QF_LIA", "(set-logic QF_LIA)\n(assert false)\n(ch
 // Puts a script in the place of cvc5.
 class Cvc5 : public ::testing::Test {
  protected:
-  Cvc5() : folder_(std::filesystem::path(::testing::TempDir()) / "rewright_cvc5"), path_(std::getenv("PATH")) {
-    std::filesystem::create_directories(folder_);
-  }
-  ~Cvc5() override {
-    setenv("PATH", path_.c_str(), 1);
-    std::filesystem::remove_all(folder_);
-  }
+  ~Cvc5() override { setenv("PATH", path_.c_str(), 1); }
   std::string ErrorOf(const std::string& script) {
-    std::ofstream(folder_ / "cvc5") << "#!/bin/sh\n" << script << "\n";
+    WriteContents(folder_ / "cvc5", "#!/bin/sh\n" + script + "\n");
     std::filesystem::permissions(folder_ / "cvc5", std::filesystem::perms::owner_all);
-    setenv("PATH", (folder_.string() + ":" + path_).c_str(), 1);
+    setenv("PATH", (folder_.path() + ":" + path_).c_str(), 1);
     return std::string(AskCvc5({kQuery}, 1).status().message());
   }
 
-  const std::filesystem::path folder_;
-  const std::string path_;
+  const TemporaryFolder folder_;
+  const std::string path_ = std::getenv("PATH");
 };
 
 TEST_F(Cvc5, HowItEndedIsTold) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backends/cuda/plugin/context.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rewright::cuda {
 namespace {
@@ -16,20 +17,15 @@ namespace fs = std::filesystem;
 
 class Cache : public ::testing::Test {
  protected:
-  Cache() : folder_(fs::path(::testing::TempDir()) / "rewright_cuda_cache") {
-    fs::remove_all(folder_);
-    context_.cache_folder = folder_.string();
-  }
-  ~Cache() override { fs::remove_all(folder_); }
+  Cache() { context_.cache_folder = folder_.path(); }
 
   std::string Read(const std::string& key) const {
     std::string content;
     return ReadCached(context_, "kernel", key, &content) ? content : "none";
   }
-  fs::path File() const { return fs::directory_iterator(folder_)->path(); }
-  size_t NumFiles() const { return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {})); }
+  fs::path File() const { return folder_ / folder_.Files().front(); }
 
-  const fs::path folder_;
+  const TemporaryFolder folder_;
   Context context_;
 };
 
@@ -40,7 +36,7 @@ TEST_F(Cache, GivesWhatItWasGiven) {
   EXPECT_EQ(Read("another"), "none");
   WriteCached(context_, "kernel", "key", "");
   EXPECT_EQ(Read("key"), "");
-  EXPECT_EQ(NumFiles(), 1u) << "nothing is left beside it";
+  EXPECT_EQ(folder_.Files().size(), 1u) << "nothing is left beside it";
 }
 
 TEST_F(Cache, AFileThatIsNotWholeIsNone) {
@@ -61,7 +57,7 @@ TEST_F(Cache, AFileThatIsNotWholeIsNone) {
 // A link that lies where a process writes first: it would write through it, into any file of its user.
 TEST_F(Cache, NothingIsWrittenThroughALink) {
   WriteCached(context_, "kernel", "key", "content");
-  const fs::path file = File(), victim = fs::path(::testing::TempDir()) / "rewright_cuda_victim";
+  const fs::path file = File(), victim = TemporaryFile("victim");
   std::ofstream(victim) << "mine";
   fs::remove(file);
   fs::create_symlink(victim, file.string() + "." + std::to_string(getpid()));
@@ -69,7 +65,6 @@ TEST_F(Cache, NothingIsWrittenThroughALink) {
   std::ifstream read(victim);
   EXPECT_EQ(std::string((std::istreambuf_iterator<char>(read)), {}), "mine");
   EXPECT_EQ(Read("key"), "content");
-  fs::remove(victim);
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -16,6 +15,7 @@
 #include "core/ir/random_tensors.h"
 #include "tests/core/ops/ops_util.h"
 #include "tests/support/parsed_graph.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rewright {
 namespace {
@@ -51,7 +51,7 @@ int64_t KilobytesOfFiles() {
 
 TEST(Facts, OfMappedWeightsGiveTheirPagesBack) {
   constexpr int64_t kElements = int64_t{1} << 22;
-  const std::string path = ::testing::TempDir() + "/mapped_weights";
+  const std::string path = TemporaryFile("mapped_weights");
   ASSERT_TRUE(WriteText(path, std::string(size_t{4} * kElements, '\0')).ok());
   const auto mapped = InputFile::Open(path)->Map();
   ASSERT_TRUE(mapped.ok()) << mapped.status();
@@ -60,7 +60,6 @@ TEST(Facts, OfMappedWeightsGiveTheirPagesBack) {
   const int64_t before = KilobytesOfFiles();
   EXPECT_TRUE(FactsOfElements(weight).range == Interval::Of(0));
   EXPECT_LT(KilobytesOfFiles() - before, 1024);  // of 16,384
-  std::remove(path.c_str());
 }
 
 TEST(Intervals, AreRoundedOutwardsAndExactWhereNumbersAre) {
