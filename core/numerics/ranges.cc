@@ -73,21 +73,16 @@ Facts Numerics::OfLeaf(const Arena& arena, NodeId leaf) {
   return facts;
 }
 
-Numerics::Operator& Numerics::OperatorOf(const Node& node) {
-  std::vector<int> first;  // by operand: the first one that is the same value
-  bool repeats = false;
-  for (size_t k = 1; k < node.operands.size(); ++k) {
-    const auto same =
-        std::find(node.operands.begin(), node.operands.begin() + static_cast<std::ptrdiff_t>(k), node.operands[k]);
-    if (same - node.operands.begin() == static_cast<std::ptrdiff_t>(k)) continue;
-    if (!repeats) {
-      for (size_t i = 0; i < node.operands.size(); ++i) first.push_back(static_cast<int>(i));
-    }
-    repeats = true;
-    first[k] = static_cast<int>(same - node.operands.begin());
+ElementFacts& Numerics::FactsOfOperator(const Node& node) {
+  std::vector<int> first;  // by operand, if some are equal: the first one that is the same value
+  absl::flat_hash_map<Value, int> places;
+  for (size_t k = 0; k < node.operands.size(); ++k) {
+    first.push_back(places.try_emplace(node.operands[k], static_cast<int>(k)).first->second);
   }
+  const bool repeats = places.size() < first.size();
+  if (!repeats) first.clear();
   Operator& found = operators_[{node.meaning.get(), first}];
-  if (found.meaning != nullptr) return found;
+  if (found.meaning != nullptr) return *found.facts;
   found.meaning = node.meaning;
   std::shared_ptr<const Meaning> meaning = node.meaning;
   if (repeats && !meaning->IsOpaque()) {
@@ -103,13 +98,18 @@ Numerics::Operator& Numerics::OperatorOf(const Node& node) {
     meaning = std::move(merged);
   }
   found.facts = std::make_unique<ElementFacts>(std::move(meaning));
-  found.flows = FlowsOf(*node.meaning, node.operands.size());
-  return found;
+  return *found.facts;
+}
+
+const std::vector<std::vector<Flow>>& Numerics::FlowsOfOperator(const Node& node) {
+  Flows& found = flows_[{node.meaning.get(), node.operands.size()}];
+  if (found.meaning == nullptr) found = {node.meaning, FlowsOf(*node.meaning, node.operands.size())};
+  return found.flows;
 }
 
 std::vector<Facts> Numerics::OfApplication(const Node& node, const std::vector<const Facts*>& operands,
                                            const std::vector<TensorType>& operand_types) {
-  return OperatorOf(node).facts->Of(BindingsOf(*node.meaning, operand_types, node.attrs), operands, node.outputs);
+  return FactsOfOperator(node).Of(BindingsOf(*node.meaning, operand_types, node.attrs), operands, node.outputs);
 }
 
 // Intersects with the facts of the node and those before it as one expression; both hold.
@@ -161,7 +161,7 @@ const Facts& Numerics::Of(const Arena& arena, Value value) {
 
 Decisions Numerics::OfOperand(const Node& node, int operand, const std::vector<Decisions>& outputs) {
   Decisions result;
-  const std::vector<std::vector<Flow>>& flows = OperatorOf(node).flows;
+  const std::vector<std::vector<Flow>>& flows = FlowsOfOperator(node);
   for (size_t o = 0; o < flows.size(); ++o) {
     const Flow& flow = flows[o][operand];
     result.Add(flow.decisions);

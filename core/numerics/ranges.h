@@ -46,14 +46,19 @@ class Numerics {
   struct Operator {
     std::shared_ptr<const Meaning> meaning;
     std::unique_ptr<ElementFacts> facts;
+  };
+  struct Flows {
+    std::shared_ptr<const Meaning> meaning;
     std::vector<std::vector<Flow>> flows;
   };
-  Operator& OperatorOf(const Node& node);
+  ElementFacts& FactsOfOperator(const Node& node);
+  const std::vector<std::vector<Flow>>& FlowsOfOperator(const Node& node);
   void RefineByOperands(const Arena& arena, NodeId id, std::vector<Facts>* facts);
 
   NumericsOptions options_;
   // Operands that are one value are treated as one: x * x is a square.
   std::map<std::pair<const Meaning*, std::vector<int>>, Operator> operators_;
+  std::map<std::pair<const Meaning*, size_t>, Flows> flows_;  // by the number of operands
   absl::flat_hash_map<NodeId, std::vector<Facts>> nodes_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -213,6 +214,32 @@ std::pair<Shape, std::vector<int64_t>> WithoutRepeats(const Tensor& tensor) {
   return {shape, elements};
 }
 
+// The parameter among those that a tensor was computed from which the file has, too, and whose elements the tensor has,
+// once or again and again along leading axes: h W + b of a state h of zeros is b in each row.
+std::optional<std::string> RepeatedParameter(const std::set<std::string>& parameters, const std::string& name,
+                                             const InitializersByName& initializers, const InitializerRoles& roles) {
+  const Tensor& tensor = initializers.at(name);
+  std::vector<std::string> found;
+  for (const std::string& other : parameters) {
+    const auto at = initializers.find(other);
+    if (other == name || at == initializers.end() || roles.left.contains(other)) continue;
+    const Tensor& parameter = at->second;
+    const int64_t count = parameter.num_elements();
+    const Shape& shape = parameter.shape();
+    const auto start = std::find_if(shape.begin(), shape.end(), [](int64_t size) { return size != 1; });
+    const size_t rank = static_cast<size_t>(shape.end() - start);
+    bool same = parameter.dtype() == tensor.dtype() && count > 1 && rank <= tensor.shape().size() &&
+                std::equal(start, shape.end(), tensor.shape().end() - static_cast<std::ptrdiff_t>(rank));
+    for (int64_t i = 0; same && i < tensor.num_elements(); ++i) {
+      same = BitsOf(tensor, i) == BitsOf(parameter, i % count);
+    }
+    // Equal numbers may come from elsewhere, unless they are as often there as repetition makes them.
+    if (same && (!UniformElement(tensor) || tensor.num_elements() > count)) found.push_back(other);
+  }
+  if (found.size() != 1) return std::nullopt;
+  return found[0];
+}
+
 // Sources that repeat elements, by the names that PyTorch gives to their results.
 bool MayRepeat(const std::set<std::string>& sources) {
   return std::any_of(sources.begin(), sources.end(), [](const std::string& name) {
@@ -235,9 +262,20 @@ void JoinRepeats(const ImportOptions& options, const Provenance& provenance, onn
   for (const std::string& name : names) {
     const auto found = initializers.find(name);
     if (found == initializers.end() || !IsFloating(found->second.dtype()) || roles.left.contains(name) ||
-        provenance.ParametersOf(name).empty() || LongAxes(found->second.shape()) < 2 || Fits(options.parts, name)) {
+        provenance.ParametersOf(name).empty() || Fits(options.parts, name)) {
       continue;
     }
+    const auto parameter = RepeatedParameter(provenance.ParametersOf(name), name, initializers, roles);
+    if (parameter && !Fits(options.parts, *parameter)) {
+      const Tensor shape = Tensor::Int64s(found->second.shape());
+      Replace(name, "Expand", {*parameter, AddInitializer(name + ".shape", shape, graph, initializers)}, graph,
+              initializers);
+      roles.notes.push_back(absl::StrCat("initializer ", name, " was computed from ", *parameter,
+                                         " and has its elements: one weight, trained as ", *parameter,
+                                         " (model.parted trains them one by one)"));
+      continue;
+    }
+    if (LongAxes(found->second.shape()) < 2) continue;
     const Tensor tensor = found->second;
     std::set<std::string> sources = provenance.SourcesOf(name);
     if (sources.size() < 2) continue;  // transposed

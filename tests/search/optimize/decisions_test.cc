@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 
 namespace rewright {
 namespace {
@@ -25,6 +28,17 @@ TEST(Decisions, BitsAreKeptBeforeRoundingsAlone) {
   int kept = 0;
   for (NodeId id : copy.nodes()) kept += copy.node(id).keeps_bits ? 1 : 0;
   EXPECT_EQ(kept, 1);
+}
+
+// Work that grows with the cube of the number of operands would not end within the time limit of tests.
+TEST(Decisions, OperandsOfAWideNodeAreLookedAtOnce) {
+  constexpr int kOperands = 10000;
+  auto arena = std::make_shared<Arena>();
+  std::vector<Value> parts;
+  for (int i = 0; i < kOperands; ++i) parts.push_back(*arena->AddInput(absl::StrCat("x", i), {DType::kFloat32, {1}}));
+  const Value joined = *arena->Apply("concat", parts, {{"axis", 0}});
+  const Graph graph(arena, parts, {{*arena->Apply("round", {joined}), "y"}});
+  EXPECT_EQ(KeepRoundings(graph), 1);
 }
 
 TEST(Decisions, ComparisonsOfRewrittenValuesAreCounted) {

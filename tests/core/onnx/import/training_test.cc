@@ -649,6 +649,36 @@ TEST(ImportTrainingTest, RepeatedElementsOfAParameterAreOneEach) {
   EXPECT_THAT(zeros->undecided.at("expand"), HasSubstr("the file does not say which of them are one element"));
 }
 
+// The first step of a recurrence from a state of zeros: each row is the bias that the other steps add.
+TEST(ImportTrainingTest, ComputedRowsThatAreAParameterOfTheFileAreTheParameter) {
+  Rng rng(9);
+  const Tensor bias = RandomTensor({kF32, {3}}, rng, -1, 1);
+  for (const Shape& shape : {Shape{1, 4, 3}, Shape{1, 1, 3}}) {
+    for (const bool is_zero : {false, true}) {
+      Tensor rows(TensorType{kF32, shape});
+      for (int64_t i = 0; i < rows.num_elements(); ++i) rows.Set(i, is_zero ? 0 : bias.At(i % 3));
+      TestModel model = TestModel(17)
+                            .Input("x", {4, 3})
+                            .Initializer("l.bias", is_zero ? Filled({3}, 0) : bias)
+                            .Initializer("linear_1", rows)
+                            .Node("Add", {"linear_1", "x"}, {"first"})
+                            .Node("Relu", {"first"}, {"state"})
+                            .Node("Add", {"state", "l.bias"}, {"y"})
+                            .Output("y");
+      SayParameters("p_b: PARAMETER target='l.bias'\np_w: PARAMETER target='l.weight'\n", &model);
+      SayFoldedFrom("linear_1", "['l.bias', 'l.weight', 'zeros']", &model);
+      ImportOptions options = Training(OnnxTraining::kStep);
+      ExpectSameResults(model, options, {{"x", RandomTensor({kF32, {4, 3}}, rng, -1, 1)}});
+      if (is_zero && rows.num_elements() == 3) continue;  // equal by chance
+      const auto imported = model.Import(options);
+      EXPECT_THAT(TrainedStates(*imported), ::testing::ElementsAre("l.bias"));
+      EXPECT_THAT(imported->weight_notes, ::testing::Contains(HasSubstr("one weight, trained as l.bias")));
+      options.parts = [](const std::string& name) { return name == "l.bias"; };
+      EXPECT_THAT(TrainedStates(*model.Import(options)), ::testing::SizeIs(2));
+    }
+  }
+}
+
 // Returns the gradients of the sum of y by x, for an ONNX operator that becomes several operators here.
 std::vector<double> GradientByX(const TestModel& model, const std::vector<double>& x, const Shape& shape) {
   ImportOptions options;
