@@ -319,7 +319,7 @@ TEST(CpuLayouts, BlocksThatAreNotFullStay) {
   const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   uint64_t seed = 0;
-  for (const int64_t a : {5, 16, 20, 44}) {
+  for (const int64_t a : {5, 20, 44}) {
     for (const int64_t b : {12, 24, 32, 40}) {
       for (const int64_t batch : {1, 2}) {
         const int64_t all = 2 * a + b;
@@ -330,6 +330,7 @@ input r: f32[$3,$0,9,7]
 state u: f32[$0,16,1,1]
 state v: f32[$1,16,3,3]
 state w: f32[8,$2,1,1]
+state p: f32[8,$0,1,1]
 state s: f32[$2]
 state t: f32[$2]
 state m: f32[$2]
@@ -342,12 +343,17 @@ state c: f32[1]
 %5 = tanh(%4)
 %6 = concat(%1, %5, %3, axis=1)
 %7 = batch_norm(%6, s, t, m, q)
-%8 = relu(%7)
+%8 = neg(%7)
 %9 = pad(%8, before=[0,0,0,1], after=[0,0,1,0])
 %10 = slice(%9, starts=[0,0,1,1], stops=[$3,$2,10,8])
 %11 = add(%6, %10)
 %12 = conv2d(%11, w)
+%13 = div(%1, %1)
+%14 = conv2d(%13, p)
+%15 = conv2d(%8, w)
 output y = %12
+output z = %14
+output o = %15
 )",
                              a, b, all, batch),
             0.1, 1, ++seed);
@@ -356,7 +362,8 @@ output y = %12
         const absl::StatusOr<Schedule> schedule = (*device)->Compile(graph);
         ASSERT_TRUE(schedule.ok()) << schedule.status();
         const auto converts = [](const Step& step) { return step.label == "reorder"; };
-        EXPECT_LE(std::count_if(schedule->steps.begin(), schedule->steps.end(), converts), 4) << "x, r, y, a part";
+        // x, r, y, z, o, a part, and what goes into a division and comes out: 0 / 0 would fill the block.
+        EXPECT_LE(std::count_if(schedule->steps.begin(), schedule->steps.end(), converts), 8);
         ExpectAgrees(**device, graph, -1, 1, seed);
         if (HasFailure()) return;
       }
