@@ -59,33 +59,7 @@ absl::StatusOr<bool> PlanFetch(Lowering& lowering, const FusedGroup& group) {
   return true;
 }
 
-// ---- padding: the result is filled, then the operand copied into it
-
-template <typename T>
-class FillKernel : public Kernel {
- public:
-  FillKernel(int64_t count, double value, int threads)
-      : count_(count),
-        value_(static_cast<T>(value)),
-        threads_(ThreadsFor(count, 4 * kSharedElements, count, threads)) {}
-  absl::Status Run(void* const* buffers, RunContext&) const override {
-    T* to = static_cast<T*>(buffers[0]);
-    ForParts(count_, threads_, [&](int64_t begin, int64_t end) { std::fill(to + begin, to + end, value_); });
-    return absl::OkStatus();
-  }
-
- private:
-  const int64_t count_;
-  const T value_;
-  const int threads_;
-};
-
-// Sets `count` elements to `value`.
-KernelPtr MakeFillKernel(int64_t count, DType dtype, double value, int threads) {
-  return VisitDType(dtype, [&](auto t) -> KernelPtr {
-    return std::make_unique<FillKernel<typename decltype(t)::Type>>(count, value, threads);
-  });
-}
+// ---- padding: what lies around the operand is written axis by axis, then the operand copied
 
 // Adds elements around the operand and does nothing else: no entry cuts off, nothing comes between.
 bool OnlyAdds(const Node& pad) {
@@ -124,12 +98,20 @@ absl::StatusOr<bool> PlanPad(Lowering& lowering, const FusedGroup& group) {
   }
   const int result = lowering.Define(out, to).buffer;
   const DType dtype = graph.type(out).dtype;
-  lowering.Emit(MakeFillKernel(to.Span(), dtype, Real(node, "value"), lowering.threads()), {Lowering::Write(result)},
-                "pad");
-  const std::vector<int64_t>& before = Ints(node, "before");
+  const int value = lowering.AddConstant(Tensor::Scalar(dtype, Real(node, "value")));
+  const std::vector<int64_t>&before = Ints(node, "before"), &after = Ints(node, "after");
+  const Shape whole = WithPadding(to).dims;
   int64_t offset = 0;
   for (size_t k = 0; k < before.size(); ++k) {
-    if (!to.blocked() || k != 1) offset += before[k] * to.strides[k];
+    if (to.blocked() && k == 1) continue;
+    for (const auto& [count, at] : {std::pair(before[k], int64_t{0}), std::pair(after[k], whole[k] - after[k])}) {
+      if (count == 0) continue;
+      Shape slab = whole;
+      slab[k] = count;
+      lowering.EmitCopy({value, {slab, std::vector<int64_t>(slab.size(), 0)}}, {result, {slab, to.strides, to.block}},
+                        dtype, "pad", 0, at * to.strides[k]);
+    }
+    offset += before[k] * to.strides[k];
   }
   const Layout from = WithPadding(place.layout);
   lowering.EmitCopy({place.buffer, from}, {result, {from.dims, to.strides, to.block}}, dtype, "pad", 0, offset);
@@ -140,6 +122,6 @@ absl::StatusOr<bool> PlanPad(Lowering& lowering, const FusedGroup& group) {
 
 KernelEntry DepthSpaceEntry() { return {.ops = {ops::DepthToSpace(), ops::SpaceToDepth()}, .plan = PlanDepthSpace}; }
 KernelEntry FetchEntry() { return {.ops = {ops::Fetch()}, .plan = PlanFetch, .layout = FetchLayout}; }
-KernelEntry PadEntry() { return {.ops = {ops::Pad()}, .plan = PlanPad, .layout = PadLayout, .version = 2}; }
+KernelEntry PadEntry() { return {.ops = {ops::Pad()}, .plan = PlanPad, .layout = PadLayout, .version = 3}; }
 
 }  // namespace rewright::cpu
