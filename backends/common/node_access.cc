@@ -103,11 +103,12 @@ bool ViewOf(const Layout& from, const CopyAccess& access, const Shape& dims, Lay
   for (size_t d = 0; d < access.indices.size(); ++d) {
     LinearIndex index = access.indices[d];
     if (from.block != 0 && d == 1) {
-      // Whole blocks of channels, in order; other axes must not reach into the channels.
+      // Whole blocks of channels, in order, or all channels; other axes must not reach into the channels.
       for (size_t k = 0; k < dims.size(); ++k) {
         if (index.coefficients[k] != (k == 1 ? 1 : 0)) return false;
       }
-      if (index.constant % from.block != 0 || dims[1] % from.block != 0 || from.IsPadded()) return false;
+      const bool whole = index.constant % from.block == 0 && dims[1] % from.block == 0 && !from.IsPadded();
+      if (!whole && dims[1] != from.dims[1]) return false;
       to->strides[1] = from.strides[1];
       *offset += index.constant / from.block * from.strides[1];
       continue;

@@ -12,6 +12,7 @@
 #include "backends/cpu/folds/folds.h"
 #include "backends/cpu/fuse/fusion.h"
 #include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/lower/context_layout.h"
 #include "backends/cpu/lower/lowering.h"
 #include "backends/cpu/measure.h"
@@ -60,7 +61,7 @@ class CpuDevice : public Device {
   absl::StatusOr<std::string> LawOf(const Graph& graph, const Group& group) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     ASSIGN_OR_RETURN(std::string law, LawToRun(graph, group));
-    return law == kTilesWay ? std::string() : law;
+    return law == kTilesWay || law == kChannelsLastWay ? std::string() : law;
   }
 
   uint64_t CostContext(const Graph& graph, const Group& group) override { return layouts_.HashOf(graph, group); }

@@ -87,7 +87,7 @@ struct KernelEntry {
   X(Gather)          /* kernels/gather.cc */ \
   X(ScatterAdd)      /* kernels/gather.cc */ \
   X(Pad)             /* kernels/moves.cc */ \
-  X(Concat)          /* kernels/moves.cc */ \
+  X(Concat)          /* kernels/concat.cc */ \
   X(DepthSpace)      /* kernels/moves.cc */ \
   X(Opaque)          /* kernels/opaque.cc: nodes of a file that are not known here, by onnxruntime */ \
   X(Fetch)           /* kernels/moves.cc: copies from the second tier of memory */ \

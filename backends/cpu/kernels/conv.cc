@@ -22,6 +22,7 @@ namespace {
 
 using dnnl::memory;
 using Tag = memory::format_tag;
+constexpr int64_t kLeastGroup = 16;  // channels of a group that oneDNN multiplies as a matrix
 constexpr auto kF32 = memory::data_type::f32;
 
 memory::data_type TypeOf(const ConvProblem& problem) {
@@ -97,14 +98,26 @@ bool IsWrong(const ConvProblem& problem, const std::string& implementation) {
   return wrong;
 }
 
+// Empty where oneDNN has no implementation that is made for it.
+ConvPrimitive ChannelsLast(const DnnlContext& context, const ConvProblem& problem) {
+  const ConvPrimitive desc = InLayouts(context, problem, Tag::nhwc, Tag::nhwc);
+  const bool is_good = !IsEmpty(desc) && Slowness(desc.impl_info_str()) == 0 && !IsWrong(problem, desc.impl_info_str());
+  return is_good ? desc : ConvPrimitive();
+}
+
 // Blocked layouts are asked for, not left to oneDNN: where the processor has AVX-512 it would answer with channels
 // last, in which a residual runs elsewhere, pooling is slow and concatenations of channels are copies. Few channels
 // are read as they are. Groups of 4 or 8 channels have blocks of their own, which oneDNN knows, and other odd groups
 // exist with channels last alone. Tiles of bf16 are multiplied with channels last alone, ten times as fast as blocks.
 ConvPrimitive Choose(const DnnlContext& context, const ConvProblem& problem) {
+  if (problem.channels_last) {
+    const ConvPrimitive desc = ChannelsLast(context, problem);
+    if (IsEmpty(desc)) throw dnnl::error(dnnl_unimplemented, "no implementation with channels last");
+    return desc;
+  }
   if (problem.dtype == DType::kBFloat16 && MultipliesTilesOfBf16()) {
-    ConvPrimitive desc = InLayouts(context, problem, Tag::nhwc, Tag::nhwc);
-    if (!IsEmpty(desc) && Slowness(desc.impl_info_str()) == 0 && !IsWrong(problem, desc.impl_info_str())) return desc;
+    ConvPrimitive desc = ChannelsLast(context, problem);
+    if (!IsEmpty(desc)) return desc;
   }
   const Tag blocked = context.block == 16 ? Tag::nChw16c : Tag::nChw8c;
   const std::pair<Tag, Tag> candidates[] = {
@@ -239,6 +252,22 @@ std::optional<Layout> ConvLayout(const LayoutQuery& query) {
   return result.ok() ? std::optional<Layout>(*result) : std::nullopt;
 }
 
+std::vector<std::string> ConvWays(const DnnlContext& context, const Graph& graph, const FusedGroup& group) {
+  if (group.kind != FusedGroup::Kind::kConv) return {};
+  const Node& node = graph.node(group.group.nodes[0]);
+  const ConvProblem problem = ConvProblemOf(graph, group);
+  const int64_t taps = NumElements(problem.weights) / problem.weights[0];
+  const bool is_large = 2 * static_cast<double>(NumElements(problem.dst)) * static_cast<double>(taps) >= kMinOperations;
+  if (!is_large || !graph.IsKnown(node.operands[1]) || problem.weights[1] < kLeastGroup ||
+      graph.type(node.operands[0]).dtype != DType::kFloat32) {
+    return {};
+  }
+  const absl::StatusOr<bool> has_both = CatchDnnl("conv2d", [&] {
+    return LayoutOf(Choose(context, problem).dst_desc())->blocked() && !IsEmpty(ChannelsLast(context, problem));
+  });
+  return has_both.ok() && *has_both ? std::vector<std::string>{kChannelsLastWay} : std::vector<std::string>();
+}
+
 // The buffer of the weights as the primitive reads them. Weights that change are read where they lie, also transposed,
 // as gradients by images have them: no rows are written in between.
 absl::StatusOr<int> WeightsInBlocks(Lowering& lowering, Value w, const ConvProblem& problem,
@@ -264,6 +293,8 @@ absl::StatusOr<bool> PlanConv(Lowering& lowering, const FusedGroup& group) {
   const Value x = node.operands[0], w = node.operands[1], out = group.group.outputs[0];
   ConvProblem problem = ConvProblemOf(graph, group);
   problem.dtype = graph.type(out).dtype;
+  ASSIGN_OR_RETURN(const std::string way, lowering.LawOf(group));
+  problem.channels_last = way == kChannelsLastWay;
   ASSIGN_OR_RETURN(ConvPlan plan, MakeConv(lowering.context(), problem));
 
   Place residual_place;
@@ -297,6 +328,9 @@ absl::StatusOr<bool> PlanConv(Lowering& lowering, const FusedGroup& group) {
   RETURN_IF_ERROR(ReadLinearSteps(lowering, group, channels, laid_channels, &buffers));
   if (problem.post_ops.residual) buffers.push_back(Lowering::Read(residual_place.buffer));
   const bool over = problem.residual_in_place && overwrites;
+  // Where channels lie last for this kernel alone, readers find the result in blocks first.
+  std::optional<Place> blocks;
+  if (problem.channels_last) blocks = lowering.Define(out, lowering.LayoutOf(group, out));
   const int result = lowering.DefineOver(out, plan.dst, over ? residual_place.buffer : -1);
   if (problem.residual_in_place && !over) {
     // Copies the padding of channel blocks, too.
@@ -308,11 +342,14 @@ absl::StatusOr<bool> PlanConv(Lowering& lowering, const FusedGroup& group) {
   lowering.UseScratch(plan.scratch_bytes, &buffers);
   lowering.Emit(std::move(plan.kernel), std::move(buffers),
                 absl::StrCat(GroupLabel(graph, group.group), " (", plan.implementation, ")"));
+  if (blocks) RETURN_IF_ERROR(lowering.EmitConversion({result, plan.dst}, *blocks, problem.dtype));
   return true;
 }
 
 }  // namespace
 
-KernelEntry ConvEntry() { return {.ops = {ops::Conv2d()}, .plan = PlanConv, .layout = ConvLayout, .version = 3}; }
+KernelEntry ConvEntry() {
+  return {.ops = {ops::Conv2d()}, .plan = PlanConv, .layout = ConvLayout, .ways = ConvWays, .version = 4};
+}
 
 }  // namespace rewright::cpu

@@ -13,6 +13,11 @@
 
 namespace rewright::cpu {
 
+// The way of a convolution whose images lie in blocks to run with channels last, which needs no law. Conversions there
+// and back are part of it.
+inline constexpr char kChannelsLastWay[] = "channels last";
+inline constexpr double kMinOperations = 1 << 23;  // of a convolution that is worth a choice between ways
+
 struct ConvProblem {
   DType dtype = DType::kFloat32;  // of images, weights and operands with their shape; or bf16, summed in f32
   Shape src;                      // n, c, h, w
@@ -22,6 +27,7 @@ struct ConvProblem {
   int64_t groups = 1;
   PostOps post_ops;
   bool residual_in_place = false;  // it lies where the result is written, and is none of post_ops; not with a scale
+  bool channels_last = false;      // images lie so; else as is best in general
 };
 
 // Buffers: src, weights, [bias], [scale], [shift], [residual unless in place], dst, [scratch]. Scale and shift are

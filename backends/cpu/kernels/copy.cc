@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kSquare = 16;    // side of the squares that a transposing copy works in
 constexpr int64_t kShortRun = 32;  // elements of a last axis that is copied as if it were one element
+constexpr int64_t kChannels = 16;  // of the runs between blocks of channels and channels that lie last
 constexpr int64_t kTaps = 9;       // of the most frequent short run, a 3x3 kernel: the compiler knows its length
 
 // Copies over `axes`; the last axis is contiguous in `to` where any is. One of the others may be contiguous in `from`
@@ -65,6 +66,8 @@ class CopyKernel : public Kernel {
       dst += first * middle_.to;
       if (run_.size == kTaps) {
         Runs<kTaps>(src, dst, rows);
+      } else if (run_.size == kChannels) {
+        Runs<kChannels>(src, dst, rows);
       } else if (run_.size > 1) {
         Runs<0>(src, dst, rows);
       } else if (turned_ < 0) {

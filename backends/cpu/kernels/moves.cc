@@ -10,54 +10,6 @@
 namespace rewright::cpu {
 namespace {
 
-// ---- concatenation: operands are written straight into the result where they lie in one piece, else copied
-
-// Blocked where all operands are, with whole blocks. One point per image is row-major and blocked at once.
-std::optional<Layout> ConcatLayout(const LayoutQuery& query) {
-  const int64_t block = query.operand(0).block;
-  for (size_t k = 0; k < query.node().operands.size(); ++k) {
-    const Layout layout = query.operand(k);
-    if (layout.block != block || layout.IsPadded()) return std::nullopt;
-  }
-  return block > 0 ? std::optional(Layout::Blocked(query.dims(), block)) : std::nullopt;
-}
-
-absl::StatusOr<bool> PlanConcat(Lowering& lowering, const FusedGroup& group) {
-  const Graph& graph = lowering.graph();
-  const NodeId id = group.group.nodes[0];
-  const Node& node = graph.node(id);
-  const Value out{id, 0};
-  const Shape& dims = graph.type(out).shape;
-  const size_t axis = Int(node, "axis");
-  const DType dtype = graph.type(out).dtype;
-  std::vector<Place> places;
-  for (Value x : node.operands) {
-    ASSIGN_OR_RETURN(places.emplace_back(), lowering.Find(x));
-  }
-  const Layout to = lowering.LayoutOf(group, out);
-  const bool is_whole = SizesAround(dims, axis).outer == 1;
-  const int result = lowering.Define(out, to).buffer;
-  int64_t begin = 0;
-  for (size_t k = 0; k < node.operands.size(); ++k) {
-    const Value x = node.operands[k];
-    const Shape& x_dims = graph.type(x).shape;
-    const Layout own = to.blocked() ? Layout::Blocked(x_dims, to.block) : Layout::RowMajor(x_dims);
-    const int64_t offset = to.blocked() && axis == 1 ? begin / to.block * to.strides[1] : begin * to.strides[axis];
-    begin += x_dims[axis];
-    Place place = places[k];
-    if (is_whole && place.layout == Simplified(own) &&
-        lowering.ClaimPart(place.buffer, lowering.Bytes(x, own), result,
-                           static_cast<size_t>(offset) * DTypeSize(dtype))) {
-      continue;
-    }
-    if (place.layout.IsPadded() || (place.layout.blocked() && to.blocked() && place.layout.block != to.block)) {
-      ASSIGN_OR_RETURN(place, lowering.FindAs(x, own));
-    }
-    lowering.EmitCopy(place, {result, {x_dims, to.strides, to.block}}, dtype, "concat", 0, offset);
-  }
-  return true;
-}
-
 // ---- channels and points exchanged: two views with the block's rows and columns as axes of their own
 
 absl::StatusOr<bool> PlanDepthSpace(Lowering& lowering, const FusedGroup& group) {
@@ -89,12 +41,7 @@ absl::StatusOr<bool> PlanDepthSpace(Lowering& lowering, const FusedGroup& group)
 // runtime/offload puts copies there and back in the place of this one.
 
 // All bytes between the first element and the last are the tensor's, or padding.
-bool FillsItsSpan(const Layout& layout) {
-  if (!layout.IsPadded()) return layout.IsDense();
-  Shape whole = layout.dims;
-  whole[1] = (whole[1] + layout.block - 1) / layout.block * layout.block;
-  return layout.Span() == NumElements(whole);
-}
+bool FillsItsSpan(const Layout& layout) { return WithPadding(layout).IsDense(); }
 
 Layout FetchedLayout(const Layout& from) { return FillsItsSpan(from) ? from : Layout::RowMajor(from.dims); }
 
@@ -112,33 +59,7 @@ absl::StatusOr<bool> PlanFetch(Lowering& lowering, const FusedGroup& group) {
   return true;
 }
 
-// ---- padding: the result is filled, then the operand copied into it
-
-template <typename T>
-class FillKernel : public Kernel {
- public:
-  FillKernel(int64_t count, double value, int threads)
-      : count_(count),
-        value_(static_cast<T>(value)),
-        threads_(ThreadsFor(count, 4 * kSharedElements, count, threads)) {}
-  absl::Status Run(void* const* buffers, RunContext&) const override {
-    T* to = static_cast<T*>(buffers[0]);
-    ForParts(count_, threads_, [&](int64_t begin, int64_t end) { std::fill(to + begin, to + end, value_); });
-    return absl::OkStatus();
-  }
-
- private:
-  const int64_t count_;
-  const T value_;
-  const int threads_;
-};
-
-// Sets `count` elements to `value`.
-KernelPtr MakeFillKernel(int64_t count, DType dtype, double value, int threads) {
-  return VisitDType(dtype, [&](auto t) -> KernelPtr {
-    return std::make_unique<FillKernel<typename decltype(t)::Type>>(count, value, threads);
-  });
-}
+// ---- padding: what lies around the operand is written axis by axis, then the operand copied
 
 // Adds elements around the operand and does nothing else: no entry cuts off, nothing comes between.
 bool OnlyAdds(const Node& pad) {
@@ -151,10 +72,11 @@ bool OnlyAdds(const Node& pad) {
          all_of("interior", [](int64_t entry) { return entry == 0; });
 }
 
-// Blocks stay where they are whole and no channels are added.
+// Blocks stay where no channels are added, and what fills the last one stays zero.
 Layout PaddedLayout(const Node& pad, const Layout& from) {
   const Shape& dims = pad.outputs[0].shape;
-  const bool blocked = from.blocked() && !from.IsPadded() && Ints(pad, "before")[1] == 0 && Ints(pad, "after")[1] == 0;
+  const bool keeps_zeros = !from.IsPadded() || Real(pad, "value") == 0;
+  const bool blocked = from.blocked() && keeps_zeros && Ints(pad, "before")[1] == 0 && Ints(pad, "after")[1] == 0;
   return blocked ? Layout::Blocked(dims, from.block) : Layout::RowMajor(dims);
 }
 
@@ -176,22 +98,30 @@ absl::StatusOr<bool> PlanPad(Lowering& lowering, const FusedGroup& group) {
   }
   const int result = lowering.Define(out, to).buffer;
   const DType dtype = graph.type(out).dtype;
-  lowering.Emit(MakeFillKernel(to.Span(), dtype, Real(node, "value"), lowering.threads()), {Lowering::Write(result)},
-                "pad");
-  const std::vector<int64_t>& before = Ints(node, "before");
+  const int value = lowering.AddConstant(Tensor::Scalar(dtype, Real(node, "value")));
+  const std::vector<int64_t>&before = Ints(node, "before"), &after = Ints(node, "after");
+  const Shape whole = WithPadding(to).dims;
   int64_t offset = 0;
   for (size_t k = 0; k < before.size(); ++k) {
-    if (!to.blocked() || k != 1) offset += before[k] * to.strides[k];
+    if (to.blocked() && k == 1) continue;
+    for (const auto& [count, at] : {std::pair(before[k], int64_t{0}), std::pair(after[k], whole[k] - after[k])}) {
+      if (count == 0) continue;
+      Shape slab = whole;
+      slab[k] = count;
+      lowering.EmitCopy({value, {slab, std::vector<int64_t>(slab.size(), 0)}}, {result, {slab, to.strides, to.block}},
+                        dtype, "pad", 0, at * to.strides[k]);
+    }
+    offset += before[k] * to.strides[k];
   }
-  lowering.EmitCopy(place, {result, {graph.type(x).shape, to.strides, to.block}}, dtype, "pad", 0, offset);
+  const Layout from = WithPadding(place.layout);
+  lowering.EmitCopy({place.buffer, from}, {result, {from.dims, to.strides, to.block}}, dtype, "pad", 0, offset);
   return true;
 }
 
 }  // namespace
 
-KernelEntry ConcatEntry() { return {.ops = {ops::Concat()}, .plan = PlanConcat, .layout = ConcatLayout}; }
 KernelEntry DepthSpaceEntry() { return {.ops = {ops::DepthToSpace(), ops::SpaceToDepth()}, .plan = PlanDepthSpace}; }
 KernelEntry FetchEntry() { return {.ops = {ops::Fetch()}, .plan = PlanFetch, .layout = FetchLayout}; }
-KernelEntry PadEntry() { return {.ops = {ops::Pad()}, .plan = PlanPad, .layout = PadLayout}; }
+KernelEntry PadEntry() { return {.ops = {ops::Pad()}, .plan = PlanPad, .layout = PadLayout, .version = 3}; }
 
 }  // namespace rewright::cpu

@@ -62,6 +62,12 @@ struct CopyAxis {
 // into blocks where a layout has blocks, and axes that can be walked as one in both are one.
 std::vector<CopyAxis> CopyAxes(const Layout& from, const Layout& to);
 
+// What fills the last block of channels counted as channels.
+inline Layout WithPadding(Layout layout) {
+  if (layout.IsPadded()) layout.dims[1] = (layout.dims[1] + layout.block - 1) / layout.block * layout.block;
+  return layout;
+}
+
 constexpr int kMaxAxes = 24;
 
 constexpr int64_t kSharedElements = 16384;  // fewer are not worth a second thread, nor are their bytes

@@ -70,6 +70,6 @@ absl::StatusOr<bool> PlanView(Lowering& lowering, const FusedGroup& group) {
 
 }  // namespace
 
-KernelEntry ViewEntry() { return {.ops = {}, .plan = PlanView, .layout = ViewLayout}; }
+KernelEntry ViewEntry() { return {.ops = {}, .plan = PlanView, .layout = ViewLayout, .version = 2}; }
 
 }  // namespace rewright::cpu

@@ -6,6 +6,7 @@
 #include "backends/common/group.h"
 #include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/strided.h"
 #include "core/base/status_macros.h"
 #include "core/tensor/memory.h"
 #include "runtime/instance.h"
@@ -31,6 +32,8 @@ bool Repeats(const Layout& layout) {
   }
   return false;
 }
+
+Layout PointOf(size_t axes) { return Layout::RowMajor(Shape(axes, 1)); }
 
 // A part of the program that depends on constants alone, computed now.
 absl::StatusOr<Place> ComputeConstant(Lowering& lowering, const PointwiseProgram& program) {
@@ -66,8 +69,22 @@ absl::StatusOr<PointwiseProgram> ProgramOf(Lowering& lowering, const Group& grou
   return program;
 }
 
-absl::StatusOr<std::vector<ProgramOperand>> OperandsOf(Lowering& lowering, const Shape& dims,
+// A constant by channels in row-major order, with zeros for what fills the last block.
+Place FilledUp(Lowering& lowering, const Place& place, const std::vector<int>& axes, int64_t channels) {
+  const auto* const numbers = static_cast<const float*>(lowering.buffer(place.buffer).data.get());
+  std::vector<float> filled(numbers, numbers + place.layout.num_elements());
+  filled.resize(static_cast<size_t>(channels));
+  Shape dims = place.layout.dims;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (axes[d] == 1) dims[d] = channels;
+  }
+  return {lowering.AddConstantNumbers(std::move(filled)), Layout::RowMajor(dims)};
+}
+
+absl::StatusOr<std::vector<ProgramOperand>> OperandsOf(Lowering& lowering, const Layout& layout,
                                                        PointwiseProgram* program) {
+  const Shape& dims = layout.dims;
+  const int64_t channels = layout.IsPadded() ? WithPadding(layout).dims[1] : 0;
   std::map<int, Place> computed;
   const auto is_constant = [&](Value value) { return lowering.IsConstant(value); };
   for (const HoistedProgram& hoisted : HoistConstants(is_constant, program)) {
@@ -75,17 +92,22 @@ absl::StatusOr<std::vector<ProgramOperand>> OperandsOf(Lowering& lowering, const
   }
   std::vector<ProgramOperand> operands;
   for (size_t i = 0; i < program->operands.size(); ++i) {
-    if (const auto found = computed.find(static_cast<int>(i)); found != computed.end()) {
-      operands.push_back({.place = found->second, .computed = true});
-      continue;
-    }
     const PointwiseOperand& operand = program->operands[i];
-    ASSIGN_OR_RETURN(Place place, lowering.Find(operand.value));
-    if (place.layout.IsPadded()) {
-      ASSIGN_OR_RETURN(place, lowering.FindRowMajor(operand.value));
+    const auto found = computed.find(static_cast<int>(i));
+    Place place;
+    if (found != computed.end()) {
+      place = found->second;
+    } else if (layout.IsPadded() && !is_constant(operand.value)) {
+      ASSIGN_OR_RETURN(place, lowering.FindAs(operand.value, layout));
+    } else {
+      ASSIGN_OR_RETURN(place, lowering.Find(operand.value));
+      if (place.layout.IsPadded() || layout.IsPadded()) {
+        ASSIGN_OR_RETURN(place, lowering.FindRowMajor(operand.value));
+      }
     }
+    if (!place.layout.blocked() && layout.IsPadded()) place = FilledUp(lowering, place, operand.axes, channels);
     const bool full = place.layout.dims == dims && IsAligned(operand.axes, dims, dims);
-    operands.push_back({place, false, full, operand.value});
+    operands.push_back({place, found != computed.end(), full && found == computed.end(), operand.value});
   }
   return operands;
 }
@@ -136,7 +158,8 @@ absl::StatusOr<bool> PlanPointwise(Lowering& lowering, const FusedGroup& group) 
   ASSIGN_OR_RETURN(PlannedProgram planned, PlanProgram(lowering, group.group, lowering.LayoutOf(group, results[0])));
   const std::vector<int> over = PlaceResults(lowering, results, planned);
   ASSIGN_OR_RETURN(KernelPtr kernel,
-                   MakePointwiseKernel(planned.program, planned.layouts, planned.layout, over, lowering.threads()));
+                   MakePointwiseKernel(planned.program, planned.layouts, WithPadding(planned.layout), over,
+                                       lowering.threads()));
   lowering.Emit(std::move(kernel), std::move(planned.buffers), GroupLabel(lowering.graph(), group.group));
   return true;
 }
@@ -156,15 +179,68 @@ std::vector<std::pair<Value, std::vector<int>>> ReadsOf(const Graph& graph, cons
   return reads;
 }
 
+// Returns whether the group gives zeros where everything but single numbers is 0, as it is in what fills a block:
+// operands, and constants by channels, or what is computed of these beforehand.
+bool GivesZeroOfZeros(const Graph& graph, const Group& group) {
+  absl::StatusOr<PointwiseProgram> program =
+      BuildProgram(graph, group, [&](Value value) { return SingleConstant(graph, value); });
+  if (!program.ok()) return false;
+  HoistConstants([&](Value value) { return graph.IsKnown(value); }, &*program);
+  std::vector<Layout> layouts;
+  for (const PointwiseOperand& operand : program->operands) {
+    if (operand.dtype != DType::kFloat32) return false;
+    layouts.push_back(PointOf(operand.axes.size()));
+  }
+  const absl::StatusOr<KernelPtr> kernel =
+      MakePointwiseKernel(*program, layouts, PointOf(4), std::vector<int>(program->results.size(), -1), 1);
+  if (!kernel.ok()) return false;
+  std::vector<double> numbers(layouts.size() + program->results.size(), 0.0);
+  std::vector<void*> addresses;
+  for (double& number : numbers) addresses.push_back(&number);
+  if (!RunKernel(**kernel, addresses.data()).ok()) return false;
+  for (size_t r = 0; r < program->results.size(); ++r) {
+    const bool is_zero = program->TypeOf(program->results[r]) == DType::kFloat32 &&
+                         *static_cast<const float*>(addresses[layouts.size() + r]) == 0;
+    if (!is_zero) return false;
+  }
+  return true;
+}
+
+// A constant with an element for each of the channels.
+bool IsByChannels(const Graph& graph, Value value, const std::vector<int>& axes, int64_t channels) {
+  const Shape& dims = graph.type(value).shape;
+  bool by_channels = graph.IsKnown(value) && graph.type(value).num_elements() == channels;
+  for (size_t d = 0; d < dims.size(); ++d) by_channels = by_channels && (dims[d] == 1 || axes[d] == 1);
+  return by_channels;
+}
+
+// The blocks of operands whose last one is filled up, where what fills it may be computed like channels.
+std::optional<Layout> PaddedBlocks(const LayoutQuery& query) {
+  const Graph& graph = query.graph;
+  const Shape& dims = query.dims();
+  std::optional<Layout> padded;
+  for (const auto& [value, axes] : ReadsOf(graph, query.group.group)) {
+    if (graph.type(value).dtype != DType::kFloat32) return std::nullopt;
+    if (SingleConstant(graph, value) != nullptr) continue;
+    if (dims.size() > 1 && IsByChannels(graph, value, axes, dims[1])) continue;
+    const std::optional<Layout> layout = query.of(value);
+    if (!layout || layout->dims != dims || !IsAligned(axes, dims, dims)) return std::nullopt;
+    if (layout->IsPadded()) padded = Layout::Blocked(dims, layout->block);
+  }
+  const bool keeps = padded && !query.returned && graph.mode() != Mode::kTraining;
+  return keeps && GivesZeroOfZeros(graph, query.group.group) ? padded : std::nullopt;
+}
+
 std::optional<Layout> PointwiseLayout(const LayoutQuery& query) {
   if (query.group.kind != FusedGroup::Kind::kPointwise) return std::nullopt;
+  if (const std::optional<Layout> padded = PaddedBlocks(query)) return padded;
   const Layout layout = LayoutOfMost(query.graph, query.group.group, query.dims(), query.of);
   return query.returned && !layout.blocked() ? Layout::RowMajor(query.dims()) : layout;
 }
 
 }  // namespace
 
-// In doubt row-major, and where operands are padded, since the kernel would fill the padding.
+// In doubt row-major, and where operands are padded, since the padding might be filled.
 Layout LayoutOfMost(const Graph& graph, const Group& group, const Shape& dims,
                     const std::function<std::optional<Layout>(Value)>& of) {
   const Layout row_major = Layout::RowMajor(dims);
@@ -205,15 +281,15 @@ absl::StatusOr<PlannedProgram> PlanProgram(Lowering& lowering, const Group& grou
   PlannedProgram planned;
   planned.layout = layout;
   ASSIGN_OR_RETURN(planned.program, ProgramOf(lowering, group, row));
-  ASSIGN_OR_RETURN(planned.operands, OperandsOf(lowering, layout.dims, &planned.program));
+  ASSIGN_OR_RETURN(planned.operands, OperandsOf(lowering, layout, &planned.program));
   RETURN_IF_ERROR(Convert(lowering, planned.program, layout, &planned.operands));
   for (const ProgramOperand& operand : planned.operands) {
-    planned.layouts.push_back(operand.place.layout);
+    planned.layouts.push_back(WithPadding(operand.place.layout));
     planned.buffers.push_back(Lowering::Read(operand.place.buffer));
   }
   return planned;
 }
 
-KernelEntry PointwiseEntry() { return {.ops = {}, .plan = PlanPointwise, .layout = PointwiseLayout, .version = 3}; }
+KernelEntry PointwiseEntry() { return {.ops = {}, .plan = PlanPointwise, .layout = PointwiseLayout, .version = 4}; }
 
 }  // namespace rewright::cpu

@@ -279,9 +279,19 @@ bool Lowering::ClaimPart(int buffer, size_t bytes, int whole, size_t offset) {
   return true;
 }
 
+absl::Status Lowering::EmitConversion(const Place& from, const Place& to, DType dtype) {
+  ASSIGN_OR_RETURN(KernelPtr kernel, Converter(from.layout, to.layout, dtype));
+  Emit(std::move(kernel), {Read(from.buffer), Write(to.buffer)}, "reorder");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<KernelPtr> Lowering::Converter(const Layout& from, const Layout& to, DType dtype) {
   const bool own = !from.IsPadded() && !to.IsPadded() && (from.block == 0 || to.block == 0 || from.block == to.block);
-  if (dtype == DType::kFloat32 && (from.blocked() || to.blocked())) {
+  const auto channels_last = [](const Layout& layout) {
+    return layout.rank() == 4 && !layout.blocked() && layout.strides[1] == 1;
+  };
+  const bool in_runs = own && (channels_last(from) || channels_last(to));
+  if (dtype == DType::kFloat32 && (from.blocked() || to.blocked()) && !in_runs) {
     const std::optional<dnnl::memory::desc> source = DescOf(from), target = DescOf(to);
     if (source && target) {
       absl::StatusOr<KernelPtr> kernel = MakeReorder(context_, *source, *target);

@@ -87,6 +87,8 @@ class Lowering : private ScheduleBuilder {
   // elements behind their places.
   void EmitCopy(const Place& from, const Place& to, DType dtype, const std::string& label, int64_t from_offset = 0,
                 int64_t to_offset = 0);
+  // Adds a step that brings elements from one layout into another one; an error where there is none that does.
+  absl::Status EmitConversion(const Place& from, const Place& to, DType dtype);
   // A step of one node on all its operands, in order, and then its results, all of them row-major.
   absl::Status EmitRowMajor(NodeId id, std::unique_ptr<Kernel> kernel, const std::string& label);
   // Where a constant buffer is kept as a packed factor of products, by those sizes and strides; -1 until it is set. So

@@ -30,8 +30,7 @@
 namespace rewright::cpu {
 namespace {
 
-constexpr int64_t kDepth = 256;             // channels of one pass of the product: a panel stays in the first cache
-constexpr double kMinOperations = 1 << 23;  // of a convolution that is worth a choice
+constexpr int64_t kDepth = 256;  // channels of one pass of the product: a panel stays in the first cache
 
 WinogradForm FormOf(const WinogradTransforms& t) { return {t.rows, t.kernel_rows, t.columns, t.kernel_columns}; }
 int64_t PointsOf(const WinogradTransforms& t) {
