@@ -30,6 +30,8 @@ except ImportError:
     from types import SimpleNamespace as Names
     torch, module = Names(compile=lambda module, backend: module), None
 else:
+    from rewright.torch_backend import compile_graph
+    torch._dynamo.register_backend(compile_graph, "rewright")  # as the entry point of an installed package does
     module = torch.nn.Linear(3, 2)
 """,
     ("README.md", "cpp"): "std::vector<std::int64_t> ids(3 * 40, 1);\n",
