@@ -260,7 +260,7 @@ TEST_F(EqualProgram, NamesAreMatchedByTheUser) {
   for (const auto& [map, error] :
        {std::pair("--map x=nothing", "found no input or output nothing, expected one of first, out, z"),
         {"--map z=first", "z and first would both be called z"},
-        {"--map x=first --map z=first", "first is given twice"},
+        {"--map x=first --map z=first", "`first` is given twice"},
         {"--map x", "A=B"}}) {
     const Outcome outcome = Rewright("equal " + pair + " " + map);
     EXPECT_EQ(outcome.status, 2) << map;
