@@ -11,7 +11,7 @@
 #include "backends/analytic.h"
 #include "backends/cpu/cpu_device.h"
 #include "backends/cuda/cuda_device.h"
-#include "backends/onnxruntime/ort_device.h"
+#include "backends/runtimes/file_device.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {
@@ -69,11 +69,11 @@ std::string ProcessorName() {
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& spec, const DeviceOptions& options) {
   if (spec == "cpu") return cpu::MakeCpuDevice(options);
   if (spec.compare(0, 4, "cuda") == 0) return MakeCuda(spec, options);
-  if (spec == "onnxruntime" || spec == "onnxruntime:cpu") return ort::MakeOrtDevice(options);
+  if (IsFileRuntime(spec)) return MakeFileDevice(spec, options);
   const std::string prefix = "analytic:";
   if (spec.compare(0, prefix.size(), prefix) == 0) return MakeAnalyticDevice(spec.substr(prefix.size()));
   return absl::InvalidArgumentError(
-      absl::StrCat("device ", spec, ": expected cpu, cuda:N, onnxruntime or analytic:NAME"));
+      absl::StrCat("device ", spec, ": expected cpu, cuda:N, onnxruntime, openvino or analytic:NAME"));
 }
 
 }  // namespace rewright

@@ -34,7 +34,7 @@ struct DeviceOptions {
 std::string ProcessorName();
 
 // "cpu"; "cuda" or "cuda:N" for GPU number N, or, where there is none, the GPU whose times the profile database holds
-// (costs alone, see cuda/cuda_device.h); "onnxruntime" or "onnxruntime:cpu" (onnxruntime/ort_device.h);
+// (costs alone, see cuda/cuda_device.h); "onnxruntime", "openvino", or either with ":cpu" (runtimes/file_device.h);
 // "analytic:v100", "analytic:v100-strict", "analytic:NAME" for a description that comes with the program,
 // "analytic:FILE.json" for any other (analytic.h). Errors: an unknown name, a damaged description.
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& spec, const DeviceOptions& options = {});

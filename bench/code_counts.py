@@ -55,7 +55,7 @@ CONCERNS = [
     ("+ operators of ONNX", r"core/onnx/(import/)?(control_flow|(import_)?(attention|grid|linear_attention|recurrent|resize|select|signal))\."),
     ("+ nodes and sizes of the file that was read", r"core/onnx/(source|named_sizes)\.|core/index/fit\."),
     ("+ CPU: Winograd, general contractions, compiled loops, argmax", r"backends/cpu/(jit|codegen/(plugin|jit)|.*tile_text|.*winograd|kernels/(turn|transpose|convolution|dot_general|argmax|cumsum)\.)|core/ir/licences"),
-    ("+ onnxruntime as a device", r"backends/onnxruntime/"),
+    ("+ onnxruntime and OpenVINO as devices", r"backends/(onnxruntime|openvino|runtimes)/"),
     ("+ the oracle (in tests before)", r"core/interpreter/oracle\."),
     ("interpreter", r"core/(interpreter|evaluate)|core/folded_values"),
     ("indices", r"core/index/|core/(ir/)?index_(range|value)\.|backends/cuda/index_form|backends/meaning\.|backends/common/node_access\."),

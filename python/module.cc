@@ -170,6 +170,39 @@ nb::dict Run(const Model& model, const nb::dict& inputs, const std::vector<std::
   return results;
 }
 
+// `progress` is None or takes a dict. An exception that it raises ends the search, and goes on.
+OptimizeSummary Optimize(Model& model, OptimizeSettings settings, const nb::object& progress) {
+  nb::object raised = nb::none();
+  const auto tell = [&](std::atomic<bool>* stop, const OptimizeProgress& now) {
+    const nb::gil_scoped_acquire locked;
+    if (!raised.is_none()) return;
+    try {
+      nb::dict fields;
+      fields["phase"] = now.phase;
+      fields["graphs"] = now.graphs;
+      fields["seconds_before"] = now.cost_before;
+      fields["seconds_best"] = now.cost_best;
+      progress(fields);
+    } catch (nb::python_error& error) {
+      raised = nb::borrow(error.value());
+      *stop = true;
+    }
+  };
+  const auto work = [&](std::atomic<bool>* stop) {
+    settings.stop = stop;
+    if (!progress.is_none()) settings.progress = [=](const OptimizeProgress& now) { tell(stop, now); };
+    return model.Optimize(settings);
+  };
+  try {
+    OptimizeSummary summary = Interruptible(work);
+    if (raised.is_none()) return summary;
+  } catch (const Error&) {
+    if (raised.is_none()) throw;
+  }
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.ptr())), raised.ptr());
+  throw nb::python_error();
+}
+
 // A path, or the bytes of a model.
 ModelContents ContentsOf(const nb::object& model) {
   if (nb::isinstance<nb::bytes>(model)) {
@@ -279,15 +312,7 @@ NB_MODULE(_rewright, m) {
       .def("outputs", [](const Model& model) { return Infos(model.outputs()); })
       .def("dims", &Model::dims)
       .def("notes", &Model::notes)
-      .def(
-          "optimize",
-          [](Model& model, OptimizeSettings settings) {
-            return Interruptible([&](const std::atomic<bool>* stop) {
-              settings.stop = stop;
-              return model.Optimize(settings);
-            });
-          },
-          nb::arg("settings"))
+      .def("optimize", &Optimize, nb::arg("settings"), nb::arg("progress").none())
       .def("run", &Run, nb::arg("inputs"), nb::arg("bits"))
       .def("save", &Model::Save, nb::arg("path"), nb::call_guard<nb::gil_scoped_release>());
   m.def(
@@ -311,6 +336,7 @@ NB_MODULE(_rewright, m) {
   nb::class_<EqualSettings>(m, "EqualSettings")
       .def(nb::init<>())
       .def_rw("dims", &EqualSettings::dims)
+      .def_rw("map", &EqualSettings::map)
       .def_rw("fold_defaults", &EqualSettings::fold_defaults)
       .def_rw("time_limit_seconds", &EqualSettings::time_limit_seconds)
       .def_rw("seed", &EqualSettings::seed)

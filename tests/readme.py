@@ -4,10 +4,11 @@
     readme.py REWRIGHT SOURCES
 
 README.md shows `optimize` by measured costs, whose numbers and rewrites differ from machine to machine. The words in
-front of its lines are those of a run by calculated costs, the rules that it names exist, and their number is right. Each
-`rewright VERB .. --flag ..` of README.md and docs/questions.md has a verb and flags that there are. The rule that README.md
-shows is proved.
+front of its lines are those of a run by calculated costs, the rules that it names exist, and their number is right. The
+rule that README.md shows is proved. Each command `rewright VERB .. --flag ..` of README.md and docs/ has a verb and flags
+that there are.
 """
+import functools
 import os
 import pathlib
 import re
@@ -16,7 +17,7 @@ import sys
 import tempfile
 
 PROGRAM, SOURCES = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2])
-TIMED = ("latency", "in onnxruntime")  # lines of measured runs alone
+TIMED = ("latency", "in onnxruntime", "in openvino")  # lines of measured runs alone
 
 
 def run(*arguments):
@@ -51,17 +52,32 @@ def faults_of_shown_run(page, folder):
             yield f"README.md names the rule {rule}, which no file has"
 
 
+@functools.cache
+def flags_of(verb):
+    """Nothing where there is no such verb."""
+    done = run(verb, "--help")
+    return set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", done.stdout)) if done.returncode == 0 else None
+
+
+def commands(page):
+    """In backquotes, or lines of code that begin with it; a line goes on behind a backslash."""
+    page = re.sub(r"\\\n\s*", " ", page)
+    yield from re.findall(r"`(rewright [a-z]+(?![a-z:])[^`]*)`", page)
+    launcher = r"(?: {4}|\$ )(?:\$ )?(?:mpirun (?:-\S+ \S+ )*)?(?:build/release/)?"
+    yield from re.findall(rf"^{launcher}(rewright [a-z]+(?![a-z:])[^#;|>\n]*)", page, re.M)
+
+
 def faults_of_commands(page, name):
-    for code in re.findall(r"`(rewright [a-z][^`]*)`", page):
-        verb, *words = code.split()[1:]
+    for code in commands(page):
+        verb, *words = code.replace("[", " ").replace("]", " ").split()[1:]
         if verb == "completion":
             continue
-        done = run(verb, "--help")
-        if done.returncode != 0:
+        known = flags_of(verb)
+        if known is None:
             yield f"{name}: `{code}`: there is no verb {verb}"
-        known = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", done.stdout))
+            continue
         yield from (f"{name}: `{code}`: {verb} has no {word}" for word in words
-                    if re.match(r"--?[a-z]", word) and word.split("=")[0] not in known)
+                    if re.match(r"--?[a-z]", word) and re.split("[=|,.]", word)[0] not in known)
 
 
 def faults_of_examples(page, folder):
@@ -73,10 +89,11 @@ def faults_of_examples(page, folder):
 
 
 def main():
-    readme, questions = ((SOURCES / name).read_text() for name in ("README.md", "docs/questions.md"))
+    readme = (SOURCES / "README.md").read_text()
+    pages = [SOURCES / "README.md", *sorted((SOURCES / "docs").glob("*.md")), *sorted((SOURCES / "docs/paths").glob("*.md"))]
     with tempfile.TemporaryDirectory() as folder:
-        faults = [*faults_of_shown_run(readme, folder), *faults_of_commands(readme, "README.md"),
-                  *faults_of_commands(questions, "docs/questions.md"), *faults_of_examples(readme, folder)]
+        faults = [*faults_of_shown_run(readme, folder), *faults_of_examples(readme, folder)]
+    faults += [fault for page in pages for fault in faults_of_commands(page.read_text(), page.relative_to(SOURCES))]
     for fault in faults:
         print(fault)
     return 1 if faults else 0

@@ -1,48 +1,23 @@
 #include "backends/onnxruntime/library.h"
 
-#include <dlfcn.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <optional>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "core/base/data_file.h"
-#include "core/base/files.h"
+#include "backends/runtimes/owned.h"
+#include "backends/runtimes/shared_library.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/proto.h"
 
 namespace rewright::ort {
 namespace {
 
-constexpr char kVariable[] = "REWRIGHT_ONNXRUNTIME";
-
-// Paths of what lies in a folder; none where it cannot be read.
-std::vector<std::filesystem::path> In(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> paths;
-  for (const std::string& name : NamesIn(folder.string()).value_or(std::vector<std::string>())) {
-    paths.push_back(folder / name);
-  }
-  return paths;
-}
-
-// The library in the package onnxruntime of PythonProgram(); where there is none, the place where it would be. Nothing
-// where the program has no whole path: the current folder, which may be anybody's, is not looked at.
-std::optional<std::string> OfPython() {
-  namespace fs = std::filesystem;
-  const fs::path program = PythonProgram();
-  if (!program.is_absolute()) return std::nullopt;
-  const fs::path libraries = program.parent_path().parent_path() / "lib";
-  const fs::path package = fs::path("site-packages") / "onnxruntime" / "capi";
-  for (const fs::path& version : In(libraries)) {
-    for (const fs::path& file : In(version / package)) {
-      if (absl::StartsWith(file.filename().string(), "libonnxruntime.so")) return file.string();
-    }
-  }
-  return (libraries / "python3" / package / "libonnxruntime.so").string();
+const LibraryPlaces& Places() {
+  static const auto* const places = new LibraryPlaces{"onnxruntime",
+                                                      "REWRIGHT_ONNXRUNTIME",
+                                                      {"libonnxruntime.so.1", "libonnxruntime.so"},
+                                                      "onnxruntime/capi",
+                                                      "libonnxruntime.so"};
+  return *places;
 }
 
 // The levels of onnxruntime's optimizations, highest first.
@@ -51,34 +26,24 @@ constexpr std::pair<OrtOptimization, const char*> kLevels[] = {{kOrtOptimizeAll,
                                                                {kOrtOptimizeBasic, "basic"},
                                                                {kOrtOptimizeNothing, "none"}};
 
-// Deletes objects that the library's table of functions creates and releases.
-template <typename T>
-struct Released {
-  void (*release)(T*);
-  void operator()(T* object) const { release(object); }
-};
-template <typename T>
-using Owned = std::unique_ptr<T, Released<T>>;
-
-class SessionKernel : public Kernel {
- public:
-  explicit SessionKernel(std::shared_ptr<const Session> session) : session_(std::move(session)) {}
-  absl::Status Run(void* const* buffers, RunContext&) const override {
-    return session_->Run(buffers, buffers + session_->num_inputs());
-  }
-
- private:
-  const std::shared_ptr<const Session> session_;
-};
-
 }  // namespace
 
-std::unique_ptr<Kernel> MakeSessionKernel(std::shared_ptr<const Session> session) {
-  return std::make_unique<SessionKernel>(std::move(session));
-}
+class Session : public ModelSession {
+ public:
+  Session(std::shared_ptr<const Library> library, std::vector<Port> inputs, std::vector<Port> outputs);
+  ~Session() override;
+  absl::Status Run(void* const* inputs, void* const* outputs) const override;
+
+ private:
+  friend class Library;
+
+  const std::shared_ptr<const Library> library_;
+  std::vector<const char*> input_names_, output_names_;
+  OrtSession* session_ = nullptr;
+};
 
 Session::Session(std::shared_ptr<const Library> library, std::vector<Port> inputs, std::vector<Port> outputs)
-    : library_(std::move(library)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+    : ModelSession(std::move(inputs), std::move(outputs)), library_(std::move(library)) {
   for (const Port& port : inputs_) input_names_.push_back(port.name.c_str());
   for (const Port& port : outputs_) output_names_.push_back(port.name.c_str());
 }
@@ -110,36 +75,18 @@ absl::Status Session::Run(void* const* inputs, void* const* outputs) const {
 }
 
 absl::StatusOr<std::shared_ptr<const Library>> Library::Open() {
-  const char* const given = std::getenv(kVariable);
-  std::vector<std::string> names;
-  if (given != nullptr && *given != '\0') {
-    names.push_back(given);
-  } else {
-    names = {"libonnxruntime.so.1", "libonnxruntime.so"};
-    if (const std::optional<std::string> name = OfPython()) names.push_back(*name);
-  }
-  std::vector<std::string> reasons;
-  for (const std::string& name : names) {
-    void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) {
-      reasons.push_back(dlerror());
-      continue;
-    }
-    std::shared_ptr<Library> library(new Library);
-    const absl::Status status = library->Init(handle, name);
-    if (status.ok()) return std::shared_ptr<const Library>(std::move(library));
-    reasons.emplace_back(status.message());  // the next one may be of another version
-  }
-  return absl::NotFoundError(absl::StrCat("device onnxruntime: no library of onnxruntime can be loaded: ",
-                                          absl::StrJoin(reasons, "; "), " ($", kVariable, " names one)"));
+  std::shared_ptr<Library> opened;
+  RETURN_IF_ERROR(LoadLibrary(Places(), [&](void* handle, const std::string& path) {
+    opened.reset(new Library);
+    return opened->Init(handle, path);
+  }));
+  return std::shared_ptr<const Library>(std::move(opened));
 }
 
 absl::Status Library::Init(void* handle, const std::string& path) {
-  // The library stays loaded: it has threads of its own.
-  const auto base = reinterpret_cast<GetApiBaseFunction>(dlsym(handle, kGetApiBase));
-  if (base == nullptr) {
-    return absl::NotFoundError(absl::StrCat("device onnxruntime: ", path, " has no function ", kGetApiBase));
-  }
+  void* function = nullptr;
+  RETURN_IF_ERROR(FindFunction(handle, Places(), path, kGetApiBase, &function));
+  const auto base = reinterpret_cast<GetApiBaseFunction>(function);
   version_ = base()->GetVersionString();
   api_ = base()->GetApi(kApiVersion);
   if (api_ == nullptr) {
@@ -164,8 +111,8 @@ absl::Status Library::ToStatus(OrtStatus* status) const {
 }
 
 template <typename Create>
-absl::StatusOr<std::shared_ptr<const Session>> Library::Make(std::vector<Port> inputs, std::vector<Port> outputs,
-                                                             int threads, const Create& create) const {
+absl::StatusOr<std::shared_ptr<const ModelSession>> Library::Make(std::vector<Port> inputs, std::vector<Port> outputs,
+                                                                  int threads, const Create& create) const {
   OrtSessionOptions* made = nullptr;
   RETURN_IF_ERROR(ToStatus(api_->CreateSessionOptions(&made)));
   const Owned<OrtSessionOptions> options(made, Released<OrtSessionOptions>{api_->ReleaseSessionOptions});
@@ -174,7 +121,7 @@ absl::StatusOr<std::shared_ptr<const Session>> Library::Make(std::vector<Port> i
   RETURN_IF_ERROR(ToStatus(api_->SetInterOpNumThreads(made, 1)));
   // Threads that wait actively after a run would slow the run of another session that is measured beside it.
   RETURN_IF_ERROR(ToStatus(api_->AddSessionConfigEntry(made, "session.force_spinning_stop", "1")));
-  std::shared_ptr<Session> session(new Session(shared_from_this(), std::move(inputs), std::move(outputs)));
+  auto session = std::make_shared<Session>(shared_from_this(), std::move(inputs), std::move(outputs));
   absl::Status refused;
   for (const auto& [level, name] : kLevels) {
     RETURN_IF_ERROR(ToStatus(api_->SetSessionGraphOptimizationLevel(made, level)));
@@ -184,7 +131,7 @@ absl::StatusOr<std::shared_ptr<const Session>> Library::Make(std::vector<Port> i
         session->left_out_ = absl::StrCat("onnxruntime's own optimizer breaks the model (", refused.message(),
                                           "): it runs with its optimizations of level ", name);
       }
-      return std::shared_ptr<const Session>(std::move(session));
+      return std::shared_ptr<const ModelSession>(std::move(session));
     }
     session->session_ = nullptr;
     refused.Update(status);
@@ -192,15 +139,15 @@ absl::StatusOr<std::shared_ptr<const Session>> Library::Make(std::vector<Port> i
   return refused;
 }
 
-absl::StatusOr<std::shared_ptr<const Session>> Library::Load(const std::string& model, std::vector<Port> inputs,
-                                                             std::vector<Port> outputs, int threads) const {
+absl::StatusOr<std::shared_ptr<const ModelSession>> Library::Load(const std::string& model, std::vector<Port> inputs,
+                                                                  std::vector<Port> outputs, int threads) const {
   return Make(std::move(inputs), std::move(outputs), threads, [&](OrtSessionOptions* options, OrtSession** session) {
     return api_->CreateSessionFromArray(env_, model.data(), model.size(), options, session);
   });
 }
 
-absl::StatusOr<std::shared_ptr<const Session>> Library::LoadFile(const std::string& path, std::vector<Port> inputs,
-                                                                 std::vector<Port> outputs, int threads) const {
+absl::StatusOr<std::shared_ptr<const ModelSession>> Library::LoadFile(const std::string& path, std::vector<Port> inputs,
+                                                                      std::vector<Port> outputs, int threads) const {
   return Make(std::move(inputs), std::move(outputs), threads, [&](OrtSessionOptions* options, OrtSession** session) {
     return api_->CreateSession(env_, path.c_str(), options, session);
   });

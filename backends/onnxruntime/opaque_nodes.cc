@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> OpaqueNodes::MakeKernel(const Graph& gra
   }
   for (size_t k = 0; k < node.outputs.size(); ++k) outputs.push_back({absl::StrCat("y", k), node.outputs[k]});
   ASSIGN_OR_RETURN(const std::string model, OpaqueNodeModel(*opaque, operands, known, node.outputs));
-  absl::StatusOr<std::shared_ptr<const Session>> session =
+  absl::StatusOr<std::shared_ptr<const ModelSession>> session =
       library_->Load(model, std::move(inputs), std::move(outputs), threads);
   if (!session.ok()) return ErrorAt(opaque->node, session.status());
   return MakeSessionKernel(*std::move(session));

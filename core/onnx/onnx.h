@@ -65,6 +65,8 @@ struct ImportOptions {
   bool differentiated = false;
   // Sizes of symbolic dimensions by name. An unnamed one is called <tensor>:<axis>. A missing size is 1, with a note.
   std::map<std::string, int64_t> dims;
+  // Other names of inputs and outputs in the graph, by those of the file. Error: the file has no such input or output.
+  std::map<std::string, std::string> names;
   // Accepts sizes of dimensions that the model lacks: another model may have them.
   bool other_dims = false;
   // Replaces inputs that have a default by constants of that default. Those of a model that is trained always are: they

@@ -3,7 +3,7 @@
     import rewright
 
     model = rewright.optimize("resnet50.onnx")      # or the bytes of a model, or an onnx.ModelProto
-    outputs = model.run(data=images)                # NumPy arrays, or whatever has DLPack
+    outputs = model.run(input=images)               # NumPy arrays, or whatever has DLPack
     model.save("resnet50.opt.onnx")
     print(model.summary.verdict)
 
@@ -19,16 +19,17 @@ import sys
 import numpy
 
 from . import _rewright
+from ._contents import contents as _contents
 from ._rewright import EqualJudgement, Error, OptimizeSummary, RuleJudgement
-from .program import train
+from .program import diff, explain, inspect, report, train
 
 # Where the library looks for onnxruntime, which runs nodes that are not known to it: beside this package. An embedded
 # interpreter may have no program.
 if sys.executable:
     os.environ.setdefault("REWRIGHT_PYTHON", sys.executable)
 
-__all__ = ["EqualJudgement", "Error", "Model", "OptimizeSummary", "RuleJudgement", "equal", "load", "optimize", "train",
-           "verify"]
+__all__ = ["EqualJudgement", "Error", "Model", "OptimizeSummary", "RuleJudgement", "diff", "equal", "explain", "inspect",
+           "load", "optimize", "report", "train", "verify"]
 
 
 def _bfloat16_of(bits):
@@ -81,16 +82,19 @@ class Model:
         """What the reader of the file has to say."""
         return self._handle.notes()
 
-    def optimize(self, **settings):
+    def optimize(self, *, progress=None, **settings):
         """Searches for a faster graph, measures, checks and proves it. Returns the summary, and keeps it.
+
+        `progress` is called now and then with a dict: phase, graphs (so far), seconds_before and seconds_best (costs).
+        What it raises ends the search and is raised.
 
         Settings: rules, baseline, disabled_rules, assume_finite, exact, trust_unverified, search, windows, alpha,
         budget, egraph_nodes, growth, cost, time_limit_seconds, memory_limit_bytes, fix_sizes, move_roundings, ranges,
-        check, rtol, atol, seed, prove, proof_limit_seconds, as `rewright optimize --help` explains them: the same
+        tolerance, check, rtol, atol, seed, prove, proof_limit_seconds, as `rewright optimize --help` explains them: the same
         settings give the same model there. After an error the model is as before, and so it is after Ctrl-C, which ends
         the search at once.
         """
-        self.summary = self._handle.optimize(_filled(_rewright.OptimizeSettings(), settings, "setting"))
+        self.summary = self._handle.optimize(_filled(_rewright.OptimizeSettings(), settings, "setting"), progress)
         return self.summary
 
     def run(self, inputs=None, /, **named):
@@ -119,20 +123,11 @@ class Model:
         self._handle.save(os.fspath(path))
 
 
-def _contents(model):
-    """The bytes of a model, or the path of its file."""
-    if hasattr(model, "SerializeToString"):
-        return model.SerializeToString()
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        return bytes(model)
-    return os.fspath(model)
-
-
 def load(model, **options):
     """Reads a model: the path of a file, its bytes, or an onnx.ModelProto.
 
-    Options: dims, fold_defaults, device, precision, profile, disabled_kernel_rules, threads, cached_sizes, as `rewright optimize --help`
-    explains them. Inputs with a default need not be given to `run`; with fold_defaults they are no inputs.
+    Options: dims, fold_defaults, device, precision, profile, disabled_kernel_rules, threads, cached_sizes, as
+    `rewright optimize --help` explains them. Inputs with a default need not be given to `run`; with fold_defaults they are no inputs.
     """
     options = _filled(_rewright.ModelOptions(), options, "option")
     model = _contents(model)
@@ -141,10 +136,10 @@ def load(model, **options):
     return Model(_rewright.Model.load(model, options))
 
 
-def optimize(model, *, settings=None, **options):
+def optimize(model, *, settings=None, progress=None, **options):
     """`load` with the options, then `Model.optimize` with the dict of settings."""
     loaded = load(model, **options)
-    loaded.optimize(**(settings or {}))
+    loaded.optimize(progress=progress, **(settings or {}))
     return loaded
 
 
@@ -159,9 +154,10 @@ def verify(text, *, time_limit_seconds=60.0):
 def equal(a, b, **settings):
     """Proves that two models compute the same over the real numbers, or shows where they do not.
 
-    Models are given as to `load`. Settings: dims, fold_defaults, time_limit_seconds, seed, threads. The result has the
-    answer (proved, different, open, equal up to constants), a summary, of different models an output with an element of
-    both, and the regions that are open. See docs/equal.md, and rewright.testing for tests.
+    Models are given as to `load`. Settings: dims, fold_defaults, time_limit_seconds, seed, threads, map: a dict from
+    inputs and outputs of `a` to their names in `b`, where these are others. The result has the answer (proved,
+    different, open, equal up to constants), a summary, of different models an output with an element of both, and the
+    regions that are open. See docs/equal.md, and rewright.testing for tests.
     """
     return _rewright.judge_equal(_contents(a), _contents(b),
                                  _filled(_rewright.EqualSettings(), settings, "setting"))

@@ -1,9 +1,12 @@
 """The backend of torch.compile: `torch.compile(model, backend="rewright")`.
 
 Each graph that PyTorch hands over is exported to ONNX, with its parameters and buffers as constants, optimized, and run
-by Rewright. What cannot be (training, sizes that are symbols, inputs that the graph changes, element types or operators
-that are not read, tensors on another device, outputs of another type or shape than the module's) stays with PyTorch;
-the logger `rewright` says why.
+by Rewright. What cannot be (training, inputs that the graph changes, element types or operators that are not read,
+tensors on another device, outputs of another type or shape than the module's) stays with PyTorch; the logger `rewright`
+says why: a warning for the first graph of each reason, at level INFO for others.
+
+Sizes that change, such as that of a batch, become symbols, for which PyTorch compiles a second time. That graph is
+exported and optimized once for all sizes, and each is compiled when it is first met (cached_sizes).
 
 Weights may change between calls. Each call looks at all of them: whether they are the same tensors, how often PyTorch
 has written to them, where they lie, and at their bytes (of a tensor above 64 KiB, at 64 in each 4 KiB), which tells of
@@ -26,22 +29,26 @@ import rewright
 from rewright import _rewright
 
 _log = logging.getLogger("rewright")
+_told = set()  # reasons that a warning has told
 
 
 class _Frozen(torch.nn.Module):
-    """The graph with some of its inputs given: the parameters and buffers of the module that is compiled."""
+    """The graph with some of its inputs given: the parameters and buffers of the module that is compiled. Sizes among its
+    inputs are those of the tensors: `sizes` has by number the tensor and the axis."""
 
-    def __init__(self, graph, values):
+    def __init__(self, graph, inputs, static, sizes):
         super().__init__()
         self.graph = graph
-        self.free = [number for number, value in enumerate(values) if value is None]
-        self.count = len(values)
-        for number, value in enumerate(values):
-            if value is not None:
-                self.register_buffer(f"constant_{number}", value.detach())
+        self.sizes = sizes
+        self.free = [number for number in range(len(inputs)) if number not in static and number not in sizes]
+        self.count = len(inputs)
+        for number in static:
+            self.register_buffer(f"constant_{number}", inputs[number].detach())
 
     def forward(self, *inputs):
         inputs = dict(zip(self.free, inputs))
+        for number, (tensor, axis) in self.sizes.items():
+            inputs[number] = inputs[tensor].shape[axis]
         return self.graph(
             *(inputs[n] if n in inputs else getattr(self, f"constant_{n}") for n in range(self.count))
         )
@@ -87,12 +94,25 @@ def _is_static(node, value):
     return node.meta.get("_dynamo_static_input_type") is not None or getattr(value, "_dynamo_static_input_type", None)
 
 
+def _number(size):
+    """A size; of a symbol that of the inputs at hand."""
+    number = size if isinstance(size, int) else size.node.hint
+    if number is None:
+        raise _Stays("a size depends on values")
+    return int(number)
+
+
+def _numbers(sizes):
+    return tuple(map(_number, sizes))
+
+
 def _share_elements(values):
     """Whether a piece of memory, of which these tensors are views, has an element that two of them have."""
-    taken = numpy.zeros(1 + max(sum((n - 1) * s for n, s in zip(v.shape, v.stride())) + v.storage_offset()
-                                for v in values), bool)
-    for value in values:
-        view = numpy.lib.stride_tricks.as_strided(taken[value.storage_offset():], value.shape, value.stride())
+    views = [(_numbers(v.shape), _numbers(v.stride()), _number(v.storage_offset())) for v in values]
+    taken = numpy.zeros(1 + max(sum((n - 1) * s for n, s in zip(shape, strides)) + offset
+                                for shape, strides, offset in views), bool)
+    for shape, strides, offset in views:
+        view = numpy.lib.stride_tricks.as_strided(taken[offset:], shape, strides)
         if view.any():
             return True
         view[...] = True
@@ -106,7 +126,7 @@ def _share_memory(program):
         found = {}
         for node in nodes:
             value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
-            if isinstance(value, torch.Tensor) and value.numel() > 0:
+            if isinstance(value, torch.Tensor) and _number(value.numel()) > 0:
                 found.setdefault(value.untyped_storage()._cdata, []).append(value)
         return found
 
@@ -129,7 +149,7 @@ def _is_random(node):
 
 
 def _type(value):
-    return str(value.dtype).removeprefix("torch."), tuple(value.shape)
+    return str(value.dtype).removeprefix("torch."), _numbers(value.shape)
 
 
 def _output_types(graph):
@@ -152,13 +172,14 @@ def _check_types(what, found, expected):
 
 def _check_inputs(inputs, static):
     """The static ones are weights."""
-    if not all(isinstance(value, torch.Tensor) for value in inputs):
-        raise _Stays("a size is a symbol")
-    if torch.is_grad_enabled() and any(value.requires_grad for value in inputs):
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    if not all(isinstance(value, (torch.Tensor, torch.SymInt, int)) for value in inputs):
+        raise _Stays("an input is neither a tensor nor a size")
+    if torch.is_grad_enabled() and any(value.requires_grad for value in tensors):
         raise _Stays("gradients are asked for (torch.no_grad, torch.inference_mode)")
-    if any(value.device.type != "cpu" for value in inputs):
+    if any(value.device.type != "cpu" for value in tensors):
         raise _Stays("a tensor lies on another device")
-    if len(static) == len(inputs):
+    if len(static) == len(tensors):
         raise _Stays("it has no inputs")
     for number in static:
         value = inputs[number]
@@ -170,15 +191,53 @@ def _check_inputs(inputs, static):
             raise _Stays("a weight lies in memory that is shared with other processes")
 
 
+class _Symbols:
+    """The sizes of a graph that are symbols."""
+
+    def __init__(self, graph, static):
+        values = [node.meta.get("example_value") for node in graph.graph.nodes if node.op == "placeholder"]
+        #: The symbol at (number of an input, axis).
+        self.at = {(number, axis): size.node.expr
+                   for number, value in enumerate(values) if isinstance(value, torch.Tensor) and number not in static
+                   for axis, size in enumerate(value.shape) if isinstance(size, torch.SymInt)}
+        #: (number of a tensor, axis) by the number of an input that is a size.
+        self.places = {number: self._place(value) for number, value in enumerate(values)
+                       if not isinstance(value, torch.Tensor)}
+
+    def _place(self, value):
+        for place, symbol in self.at.items():
+            if isinstance(value, torch.SymInt) and value.node.expr == symbol:
+                return place
+        raise _Stays("a size is that of no input")
+
+    def for_export(self, free):
+        """What torch.export takes, for inputs with these numbers."""
+        axes = [{axis: torch.export.Dim.AUTO for number, axis in self.at if number == wanted} for wanted in free]
+        return (tuple(axes),) if self.at else None
+
+    def dims(self, model, inputs, free):
+        """The sizes by their names in the model, which has one for each symbol."""
+        names, sizes = {}, {}
+        for (_, _, shape), value, number in zip(model.inputs, inputs, free):
+            for axis, name in enumerate(shape):
+                symbol = self.at.get((number, axis))
+                if (symbol is None) != isinstance(name, int) or (symbol and names.setdefault(name, symbol) != symbol):
+                    raise _Stays("its export has other symbols for sizes")
+                if symbol is not None:
+                    sizes[name] = value.shape[axis]
+        return sizes
+
+
 def _model_of(graph, inputs, static, options, settings):
     """The model, and the numbers of its inputs among those of the graph."""
     if any(isinstance(value, torch.Tensor) for value in (*graph.parameters(), *graph.buffers())):
         raise _Stays("it holds weights that are no inputs")
     expected = _output_types(graph)
-    frozen = _Frozen(graph, [value if number in static else None for number, value in enumerate(inputs)])
+    symbols = _Symbols(graph, static)
+    frozen = _Frozen(graph, inputs, static, symbols.places)
     inputs = tuple(inputs[number] for number in frozen.free)
     frozen.eval()
-    program = torch.export.export(frozen, inputs, strict=False)
+    program = torch.export.export(frozen, inputs, strict=False, dynamic_shapes=symbols.for_export(frozen.free))
     if _share_memory(program):
         raise _Stays("an output is a view of an input or of another output")
     if any(map(_is_random, program.graph.nodes)):
@@ -190,7 +249,11 @@ def _model_of(graph, inputs, static, options, settings):
     written = io.BytesIO()
     torch.onnx.export(program, inputs, dynamo=True, verbose=False).save(written)
     model = rewright.load(written.getvalue(), **options)
-    _check_types("inputs", model.inputs, [_type(value) for value in inputs])
+    if symbols.at:
+        sizes = symbols.dims(model, inputs, frozen.free)
+        model = rewright.load(written.getvalue(), **{**options, "dims": sizes})
+    found = [(name, kind, tuple(model.dims.get(size, size) for size in shape)) for name, kind, shape in model.inputs]
+    _check_types("inputs", found, [_type(value) for value in inputs])
     _check_types("outputs", model.outputs, expected)
     if settings is not None:
         model.optimize(**settings)
@@ -229,14 +292,18 @@ class _Compiled:
 
     def _compile(self, inputs):
         try:
-            with torch.set_grad_enabled(torch.is_grad_enabled()):  # whatever the exporter does to it
+            # The exporter may change the mode of gradients, and what it assumes of sizes is no guard of the graph that
+            # PyTorch is compiling meanwhile.
+            with torch.set_grad_enabled(torch.is_grad_enabled()), torch._guards.tracing(None):
                 _check_inputs(inputs, self._static)
                 weights = _Weights(self._static, inputs)
                 runner = _Runner(*_model_of(self._graph, inputs, self._static, self._options, self._settings))
             self._compiled = weights, runner
             return
         except _Stays as reason:
-            _log.info("a graph stays with PyTorch: %s", reason)
+            level = logging.INFO if str(reason) in _told else logging.WARNING
+            _told.add(str(reason))
+            _log.log(level, "a graph stays with PyTorch: %s", reason)
         except Exception as error:  # whatever PyTorch's exporter or our reader does not know
             _log.warning("a graph stays with PyTorch: %s: %s", type(error).__name__, str(error).split("\n")[0])
         self._wait = math.inf

@@ -35,10 +35,10 @@ inline constexpr double kTimesAsLong =
 inline constexpr double kConfirmingSeconds = 1;  // one that was faster: so long, in at least so many pairs
 inline constexpr double kFewestPairs = 3;
 
-// onnxruntime. The overhead of nodes is small there, and shows only in many pairs.
-inline constexpr double kOnnxRuntimePairSeconds = 0.5;   // for the pairs of a candidate
-inline constexpr double kOnnxRuntimeFileSeconds = 1;     // for the pairs of the written file
-inline constexpr double kOnnxRuntimeSecondsAgain = 1.5;  // a run that an earlier one has made short loads no longer
+// Other runtimes. The overhead of nodes is small there, and shows only in many pairs.
+inline constexpr double kFilePairSeconds = 0.5;       // for the pairs of a candidate
+inline constexpr double kFileSeconds = 1;             // for the pairs of the written file
+inline constexpr double kFileSecondsAgain = 1.5;      // a run that an earlier one has made short loads no longer
 inline constexpr double kLoadedBytesPerSecond = 2e8;  // a session holds the weights of its file, and packs them again
 
 // Turns of `compare`. Threads of a contestant that wait actively for more work do so for a while after its run, and a

@@ -48,6 +48,13 @@ class EqualTest(unittest.TestCase):
                 onnx.save(one, path)
             self.assertEqual(rewright.equal(*paths, threads=1).answer, "proved")
 
+    def test_names_are_matched_by_the_user(self):
+        other = onnx.ModelProto.FromString(RELU.SerializeToString())
+        other.graph.node[0].input[0] = other.graph.input[0].name = "image"
+        self.assertEqual(rewright.equal(RELU_TWICE, other, map={"x": "image"}, threads=1).answer, "proved")
+        with self.assertRaisesRegex(rewright.Error, "found no input or output picture, expected one of image, y"):
+            rewright.equal(RELU_TWICE, other, map={"x": "picture"})
+
     def test_models_that_cannot_be_compared_are_an_error(self):
         other = model(("Relu", ["x"], ["y"], {}), shape=("n", 5))
         with self.assertRaisesRegex(rewright.Error, "input x"):

@@ -224,6 +224,26 @@ class ModuleTest(unittest.TestCase):
         for name, array in model.run(x=x).items():
             numpy.testing.assert_array_equal(array, before[name])
 
+    def test_tells_its_progress(self):
+        told = []
+        model = rewright.optimize(self.proto, settings={"cost": "analytic:zen3"}, progress=told.append)
+        self.assertTrue(model.summary.rewritten)
+        self.assertIn("searching", told[0]["phase"])
+        self.assertGreater(max(one["seconds_before"] for one in told), 0)
+        for one in told:
+            self.assertLessEqual(one["seconds_best"], one["seconds_before"])
+            self.assertIsInstance(one["graphs"], int)
+
+    def test_what_progress_raises_ends_the_search(self):
+        def stop(_):
+            raise KeyError("enough")
+
+        model = rewright.load(self.proto)
+        with self.assertRaisesRegex(KeyError, "enough"):
+            model.optimize(cost="analytic:zen3", progress=stop)
+        self.assertIsNone(model.summary)
+        self.assertTrue(model.optimize(cost="analytic:zen3").rewritten)
+
     def test_errors_name_what_was_found_and_expected(self):
         model = rewright.load(self.proto, dims={"n": 2})
         for inputs, words in [

@@ -342,6 +342,37 @@ class TorchBackendTest(unittest.TestCase):
                 torch.testing.assert_close(found, function(x))
             self.assertIn("draws random numbers", logs.output[0])
 
+    def test_sizes_that_change_keep_what_is_compiled(self):
+        net = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU(), torch.nn.Linear(WIDTH, 3)).eval()
+
+        def pairs(x, y):
+            return net(x) @ net(y).t(), torch.cat([x, y]).reshape(-1, 2)
+
+        for function, count in (net, 1), (pairs, 2):
+            with self.subTest(function), torch.no_grad(), self.assertNoLogs("rewright"):
+                call = self.compiled(function)
+                with mock.patch("torch.onnx.export", wraps=torch.onnx.export) as export:
+                    for rows in (2, 3, 4, 7, 11, 5, 3):
+                        inputs = [torch.randn(rows + number, WIDTH) for number in range(count)]
+                        torch.testing.assert_close(call(*inputs), function(*inputs))
+                    self.assertEqual(export.call_count, 2)  # of the first size, then of all
+
+    def test_a_size_of_no_input_stays_with_pytorch(self):
+        with torch.no_grad(), self.assertLogs("rewright", "INFO") as logs:
+            call = self.compiled(lambda x, n: x * n)
+            for n in (3, 4, 5):
+                x = torch.randn(4, 2)
+                torch.testing.assert_close(call(x, n), x * n)
+        self.assertIn("a size is that of no input", logs.output[0])
+
+    def test_a_reason_is_a_warning_once(self):
+        torch_backend._told.clear()
+        with self.assertLogs("rewright", "INFO") as logs:
+            for width in (2, 3, 4):
+                self.compiled(torch.nn.Linear(width, 1))(torch.randn(2, width))
+        self.assertEqual([line.split(":")[0] for line in logs.output], ["WARNING", "INFO", "INFO"])
+        self.assertIn("gradients are asked for", logs.output[0])
+
     def test_unknown_options_are_errors(self):
         for options, words in [({"dim": 1}, "no option 'dim'"), ({"settings": {"speed": 1}}, "no setting 'speed'")]:
             torch.compiler.reset()

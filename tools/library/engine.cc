@@ -15,17 +15,15 @@
 
 namespace rewright {
 
-bool IsOnnxRuntime(const std::string& device) { return device == "onnxruntime" || device == "onnxruntime:cpu"; }
-
 ImportOptions OptionsToRead(const std::map<std::string, int64_t>& dims, const std::string& device, bool fold_defaults) {
-  const bool source = IsOnnxRuntime(device);
+  const bool source = IsFileRuntime(device);
   return {
       .dims = dims, .fold_defaults = fold_defaults, .keep_source = source, .keep_unknown = source || device == "cpu"};
 }
 
 void Engine::Use(const ImportedModel& model) const {
   opaque_->Add(model);
-  if (onnxruntime() != nullptr) onnxruntime()->UseSource(model);
+  if (file_device() != nullptr) file_device()->UseSource(model);
 }
 
 namespace {

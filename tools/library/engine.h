@@ -10,22 +10,20 @@
 
 #include "absl/status/statusor.h"
 #include "backends/onnxruntime/opaque_nodes.h"
-#include "backends/onnxruntime/ort_device.h"
+#include "backends/runtimes/file_device.h"
 #include "core/device/device.h"
 #include "core/onnx/onnx.h"
 #include "runtime/measure/measurement_cache.h"
 
 namespace rewright {
 
-// Returns whether the name of a device is onnxruntime's.
-bool IsOnnxRuntime(const std::string& device);
-// The options to read a model that the device runs: for onnxruntime with the nodes of its file. There and on the
-// processor not all nodes need to be known, since onnxruntime runs the others.
+// The options to read a model that the device runs: for another runtime with the nodes of its file. There and on the
+// processor not all nodes need to be known, since the runtime, here onnxruntime, runs the others.
 ImportOptions OptionsToRead(const std::map<std::string, int64_t>& dims, const std::string& device,
                             bool fold_defaults = false);
 
-// The engine that the name of a device stands for: "cpu", "cuda", "cuda:N", "onnxruntime", or "reference", the
-// interpreter.
+// The engine that the name of a device stands for: "cpu", "cuda", "cuda:N", "onnxruntime", "openvino", or
+// "reference", the interpreter.
 class Engine {
  public:
   // `threads` 0: all of the machine. `profile`: the file of measured costs; empty: none is kept. `switched_off`: laws
@@ -42,11 +40,11 @@ class Engine {
   const std::vector<std::string>& switched_off() const { return switched_off_; }
   // Null for the reference interpreter.
   Device* device() const { return device_.get(); }
-  // Before graphs of the model, or rewritten from it, run here. The device onnxruntime writes them as their file is as
-  // long as the model's source lives.
+  // Before graphs of the model, or rewritten from it, run here. Another runtime gets them as their file is as long as
+  // the model's source lives.
   void Use(const ImportedModel& model) const;
-  // The device where it is onnxruntime, which knows files; null where it is another.
-  ort::OrtDevice* onnxruntime() const { return dynamic_cast<ort::OrtDevice*>(device_.get()); }
+  // The device where it is another runtime, which runs files; null where it is not.
+  FileDevice* file_device() const { return dynamic_cast<FileDevice*>(device_.get()); }
   // The measurements of whole graphs on the device, in the profile; null where there is none, or nothing is timed.
   MeasurementCache* measurements() const { return measurements_.get(); }
   // Why something that was measured was not kept in the profile: the first time. OK: all was, or there is none.

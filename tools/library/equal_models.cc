@@ -1,5 +1,6 @@
 #include "tools/library/equal_models.h"
 
+#include <map>
 #include <set>
 #include <utility>
 
@@ -57,10 +58,21 @@ std::string DifferenceText(const ModelDifference& difference) {
 
 namespace {
 
-absl::StatusOr<ImportedModel> Read(const ModelContents& model, const char* name, const EqualSettings& settings) {
+absl::StatusOr<ImportedModel> Read(const ModelContents& model, const char* name, const EqualSettings& settings,
+                                   std::map<std::string, std::string> names = {}) {
   ImportOptions options = {.dims = settings.dims, .fold_defaults = settings.fold_defaults, .keep_unknown = true};
   options.other_dims = true;
+  options.names = std::move(names);
   return model.path.empty() ? ImportOnnxBytes(model.bytes, name, "", options) : ImportOnnx(model.path, options);
+}
+
+std::map<std::string, std::string> NamesOfSecond(const std::map<std::string, std::string>& map) {
+  std::map<std::string, std::string> names;
+  for (const auto& [first, second] : map) {
+    if (names.emplace(second, first).second) continue;
+    Throw(absl::InvalidArgumentError(absl::StrCat("map: ", second, " is given twice")));
+  }
+  return names;
 }
 
 std::string Summary(const EqualResult& result) {
@@ -98,7 +110,7 @@ EqualJudgement JudgeEqual(const ModelContents& a, const ModelContents& b, const 
   return Call([&] {
     if (!(settings.time_limit_seconds > 0)) Throw(absl::InvalidArgumentError("the time limit must be above zero"));
     const ImportedModel first = Take(Read(a, "A", settings));
-    const ImportedModel second = Take(Read(b, "B", settings));
+    const ImportedModel second = Take(Read(b, "B", settings, NamesOfSecond(settings.map)));
     for (const auto& [name, size] : settings.dims) {
       if (first.dims.contains(name) || second.dims.contains(name)) continue;
       Throw(absl::InvalidArgumentError(absl::StrCat("there is no symbolic dimension ", name)));

@@ -11,7 +11,7 @@
 
 namespace rewright {
 
-absl::StatusOr<Measurement> MeasureFiles(const ort::OrtDevice& device, const Graph& original, const ModelFile& file,
+absl::StatusOr<Measurement> MeasureFiles(const FileDevice& device, const Graph& original, const ModelFile& file,
                                          const absl::Cord& written, const MeasureOptions& options, uint64_t seed) {
   ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, RandomInputs(original, seed));
   const auto compile = [&]() -> absl::StatusOr<Schedule> {

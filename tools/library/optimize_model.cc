@@ -97,8 +97,9 @@ class ModelOptimizer {
       return InvalidArgument("a tolerance: the model has sizes with names, and a file with products in 16 bits has ",
                              "numbers in their place; expected that sizes may be fixed (--fix-sizes)");
     }
-    if (settings_.tolerance > 0 && engine_.onnxruntime() != nullptr) {
-      return InvalidArgument("a tolerance: onnxruntime has no products of bf16; expected another device");
+    if (settings_.tolerance > 0 && engine_.file_device() != nullptr) {
+      return InvalidArgument("a tolerance: ", engine_.file_device()->runtime().name(),
+                             " runs no products of bf16 here; expected another device");
     }
     for (const auto& [name, range] : settings_.ranges) {
       const std::vector<Value>& inputs = original_.graph.inputs();
@@ -135,7 +136,7 @@ class ModelOptimizer {
     options_.checking.seed = settings_.seed;
     options_.checking.defaults = original_.metadata.defaults;
     if (engine_.threads() > 0) options_.checking.threads = engine_.threads();
-    if (engine_.onnxruntime() != nullptr) options_.measuring.seconds = timing::kOnnxRuntimePairSeconds;
+    if (engine_.file_device() != nullptr) options_.measuring.seconds = timing::kFilePairSeconds;
     if (std::isfinite(limit_.seconds())) options_.seconds_left = [this] { return limit_.Left(timing::kGraphShare); };
     options_.kept = engine_.measurements();
     if (IsMeasured(settings_)) {
@@ -149,7 +150,7 @@ class ModelOptimizer {
         return keeper_.StepsThatFixSizes(made, steps);
       };
     }
-    if (settings_.check && engine_.onnxruntime() == nullptr) {  // which runs files as they are
+    if (settings_.check && engine_.file_device() == nullptr) {  // which runs files as they are
       options_.as_file = [this](const Graph& rewritten, const std::vector<TraceStep>& trace,
                                 const std::vector<int>& path) -> absl::StatusOr<std::optional<GraphInFile>> {
         RETURN_IF_ERROR(Write(rewritten, trace, path));
@@ -222,8 +223,8 @@ class ModelOptimizer {
   }
 
   // Makes and checks the file of the result. Returns why it may not take the original's place: no time is left, it is
-  // the file that was read (a file does not tell all graphs apart), it is too large, its outputs differ, or onnxruntime
-  // is the device and does not run it faster. Empty: it may.
+  // the file that was read (a file does not tell all graphs apart), it is too large, its outputs differ, or another
+  // runtime is the device and does not run it faster. Empty: it may.
   absl::StatusOr<std::string> ObjectionToFile() {
     if (limit_.Left() <= 0) return "no time was left to check its file";
     const WrittenModel& written = result_.written;
@@ -236,12 +237,12 @@ class ModelOptimizer {
     if (!too_large.empty()) return too_large;
     if (settings_.check) {
       const absl::Status checked = CheckFile();
-      // Onnxruntime may fuse nodes of the file into one that rounds elsewhere.
+      // Another runtime may fuse nodes of the file into one that rounds elsewhere.
       if (absl::IsInternal(checked)) return std::string(checked.message());
       RETURN_IF_ERROR(checked);
     }
-    if (engine_.onnxruntime() == nullptr || !options_.measure) return "";
-    return SlowerInOnnxRuntime();
+    if (engine_.file_device() == nullptr || !options_.measure) return "";
+    return SlowerInRuntime();
   }
 
   // Compares the outputs of the file with the original's, unless the search has.
@@ -252,12 +253,12 @@ class ModelOptimizer {
     return CheckWrittenAtOnes(result_.written, result_.named, engine_, WithinSeconds(options_.checking, limit_.Left()));
   }
 
-  absl::StatusOr<std::string> SlowerInOnnxRuntime() {
+  absl::StatusOr<std::string> SlowerInRuntime() {
     if (options_.phase) options_.phase("timing the file");
     MeasureOptions measuring = MeasuringOf(options_);
     measuring.stop = [this] { return limit_.Left() <= 0 || !CheckWanted().ok(); };
     ASSIGN_OR_RETURN(const Measurement measured,
-                     MeasureFiles(*engine_.onnxruntime(), original_.graph, model_.file, *result_.written.bytes,
+                     MeasureFiles(*engine_.file_device(), original_.graph, model_.file, *result_.written.bytes,
                                   measuring, options_.checking.seed));
     report_.measured = measured;
     if (!IsFaster(measured, options_.significance)) {

@@ -5,7 +5,7 @@
 //   candidates of the search, by their gain, timed and checked       search/optimize/optimize.h
 //   the names of sizes that the file can keep                        named_model.h
 //   the file, read back and compared with the original               written_model.h
-//   reasons to return the original after all: its time, its size, its outputs, its time in onnxruntime
+//   reasons to return the original after all: its time, its size, its outputs, its time in another runtime
 //   the proof that the result as a whole is equal to the original    prove_result.h
 //   nodes that are computed in 16 bits, where a tolerance allows it  search/precision/narrowing.h
 //

@@ -77,6 +77,27 @@ Tensor TensorOf(const InputView& view) {
   return copy;
 }
 
+// Tells of phases, and of a search ten times a second.
+OptimizeObserver ObserverOf(const std::function<void(const OptimizeProgress&)>& progress) {
+  OptimizeObserver observer;
+  if (!progress) return observer;
+  const auto now = std::make_shared<OptimizeProgress>();
+  const auto told = std::make_shared<absl::Time>();
+  observer.phase = [=](const std::string& phase) {
+    now->phase = phase;
+    progress(*now);
+  };
+  observer.progress = [=](const SearchProgress& search) {
+    now->graphs = search.explored;
+    now->cost_before = search.first_cost;
+    now->cost_best = search.best_cost;
+    if (absl::Now() - *told < absl::Milliseconds(100)) return;
+    *told = absl::Now();
+    progress(*now);
+  };
+  return observer;
+}
+
 OptimizeSummary SummaryOf(const OptimizedModel& result) {
   const OptimizeReport& report = result.report;
   OptimizeSummary summary;
@@ -224,7 +245,8 @@ struct Model::Impl {
   OptimizeSummary Optimize(const OptimizeSettings& settings) {
     const TimeLimit limit(settings.time_limit_seconds > 0 ? settings.time_limit_seconds : HUGE_VAL);
     const OptimizerRules rules = Take(LoadOptimizerRules(settings));
-    OptimizedModel result = Take(OptimizeModel(models->source(), rules, engine, settings, limit));
+    OptimizedModel result =
+        Take(OptimizeModel(models->source(), rules, engine, settings, limit, ObserverOf(settings.progress)));
     const OptimizeReport& report = result.report;
     std::vector<ReplayStep> steps;
     if (report.rewritten) steps = Take(MakeReplay(graph(), report.search.trace, report.path, rules.all));

@@ -64,9 +64,9 @@ absl::StatusOr<std::shared_ptr<const SizedModel>> SizedModels::Make(const DimSiz
   auto model = std::make_shared<SizedModel>();
   model->dims = dims;
   RETURN_IF_ERROR(FindGraph(model.get()));
-  // Compiling may add nodes: to an arena that no other thread reads. The device onnxruntime adds none, and knows the
-  // nodes of the file by the arena.
-  const bool copied = engine_.onnxruntime() == nullptr;
+  // Compiling may add nodes: to an arena that no other thread reads. Another runtime adds none, and knows the nodes of
+  // the file by the arena.
+  const bool copied = engine_.file_device() == nullptr;
   ASSIGN_OR_RETURN(model->executable, engine_.runner().Prepare(copied ? CopyGraph(model->graph) : model->graph));
   return model;
 }
@@ -80,7 +80,7 @@ absl::Status SizedModels::FindGraph(SizedModel* model) {
   options.dims = model->dims;
   options.fold_defaults = original().fold_defaults;
   options.keep_unknown = !original().opaque.empty();
-  options.keep_source = engine_.onnxruntime() != nullptr;
+  options.keep_source = engine_.file_device() != nullptr;
   ASSIGN_OR_RETURN(const ImportedModel resized, source_.contents.Import(options));
   engine_.Use(resized);
   model->graph = resized.graph;

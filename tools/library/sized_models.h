@@ -24,7 +24,7 @@ using DimSizes = std::map<std::string, int64_t>;
 struct SizedModel {
   DimSizes dims;
   Graph graph;                               // that runs
-  std::shared_ptr<const OnnxSource> source;  // of a model read for the device onnxruntime at these sizes
+  std::shared_ptr<const OnnxSource> source;  // of a model read for another runtime at these sizes
   std::vector<std::string> left_out;         // rules of steps that do not apply at these sizes
   std::shared_ptr<Executable> executable;
 };

@@ -35,6 +35,7 @@ const std::vector<std::string>& PeerKinds() {
                                                           "onnxruntime-basic",
                                                           "onnxruntime-extended",
                                                           "onnxruntime-all",
+                                                          "openvino",
                                                           "torch",
                                                           "torch-compile",
                                                           "jax"};

@@ -3,8 +3,8 @@
 
     peers.py KIND MODEL.onnx FOLDER THREADS [DEVICE PRECISION]
 
-KIND: onnxruntime-disabled|basic|extended|all (levels of graph optimization), torch, torch-compile (max-autotune), jax
-(jit).
+KIND: onnxruntime-disabled|basic|extended|all (levels of graph optimization), openvino (latency, one stream), torch,
+torch-compile (max-autotune), jax (jit).
 DEVICE: cpu (the default) or cuda:N; PRECISION there: fp32 (the default), tf32, fp16, bf16. A run on a GPU begins with
 the inputs there and ends when the outputs are, as ours do.
 FOLDER/inputs.json: the names of the inputs; FOLDER/0.npy, 1.npy, ..: their values.
@@ -54,6 +54,24 @@ def load_onnxruntime(level, model, feeds, threads, device, precision):
         binding.synchronize_outputs()
         return binding.get_outputs()
     return f"onnxruntime {ort.__version__}", run
+
+
+def load_openvino(model, feeds, threads, device, precision):
+    import openvino
+    if device != "cpu":
+        raise RuntimeError("openvino runs on the processor here")
+    # As the device openvino (backends/openvino): without the hint f32 is computed in bf16 where there are products of it.
+    settings = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": threads,
+                "INFERENCE_PRECISION_HINT": "f32"}
+    compiled = openvino.Core().compile_model(model, "CPU", settings)
+    request = compiled.create_infer_request()
+    read = {name for port in compiled.inputs for name in port.get_names()}
+    feeds = {name: value for name, value in feeds.items() if name in read}
+
+    def run():
+        results = request.infer(feeds, share_inputs=True, share_outputs=True)
+        return [results[i] for i in range(len(results))]
+    return f"openvino {openvino.__version__.split('-')[0]}", run
 
 
 # Set where torch.compile failed before: some of its versions take a model for attention that it is not.
@@ -145,6 +163,8 @@ def load(kind, model, folder, threads, device, precision):
     feeds = {name: np.load(os.path.join(folder, f"{i}.npy")) for i, name in enumerate(names)}
     if kind.startswith("onnxruntime-"):
         return load_onnxruntime(kind[len("onnxruntime-"):], model, feeds, threads, device, precision)
+    if kind == "openvino":
+        return load_openvino(model, feeds, threads, device, precision)
     if kind == "jax":
         return load_jax(model, feeds, threads, device, precision)
     return load_torch(kind == "torch-compile", model, feeds, threads, device, precision)

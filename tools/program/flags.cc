@@ -179,15 +179,15 @@ Flag CommandLine::AddChoice(const std::string& names, std::string* value, const 
   return AddParsed(names, parse, doc).Type(absl::StrJoin(choices, "|"));
 }
 
-Flag CommandLine::AddPairs(const std::string& names, std::map<std::string, std::string>* values,
-                           const std::string& doc) {
+Flag CommandLine::AddPairs(const std::string& names, std::map<std::string, std::string>* values, const std::string& doc,
+                           const std::string& type, bool second_is_key) {
   const auto parse = [=](const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
-      const auto pair = SplitPair(LongName(names), text, "NAME=FILE");
-      InsertOnce(LongName(names), values, pair.first, pair.second);
+      const auto [first, second] = SplitPair(LongName(names), text, type);
+      InsertOnce(LongName(names), values, second_is_key ? second : first, second_is_key ? first : second);
     }
   };
-  return AddParsedList(names, parse, doc).Type("NAME=FILE");
+  return AddParsedList(names, parse, doc).Type(type);
 }
 
 Flag CommandLine::AddRanges(const std::string& names, std::map<std::string, Interval>* values, const std::string& doc) {

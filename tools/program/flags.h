@@ -80,7 +80,9 @@ class CommandLine {
   Flag AddChoice(const std::string& names, std::string* value, const std::vector<std::string>& choices,
                  const std::string& doc);
   // NAME=VALUE, repeatable. A name given twice is an error.
-  Flag AddPairs(const std::string& names, std::map<std::string, std::string>* values, const std::string& doc);
+  // `second_is_key`: the map leads from the second to the first.
+  Flag AddPairs(const std::string& names, std::map<std::string, std::string>* values, const std::string& doc,
+                const std::string& type = "NAME=FILE", bool second_is_key = false);
   // NAME=LO:HI with numbers LO <= HI, repeatable.
   Flag AddRanges(const std::string& names, std::map<std::string, Interval>* values, const std::string& doc);
   // NAME=N, repeatable.

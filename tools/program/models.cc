@@ -80,7 +80,9 @@ absl::StatusOr<std::pair<ImportedModel, ImportedModel>> LoadPair(const std::stri
                                                                  ImportOptions options, Console& console,
                                                                  const InputFiles& files) {
   options.other_dims = true;
+  const std::map<std::string, std::string> of_b = std::exchange(options.names, {});
   ASSIGN_OR_RETURN(ImportedModel first, Load(a, files, console, &options));
+  options.names = of_b;
   ASSIGN_OR_RETURN(ImportedModel second, Load(b, {}, console, &options));
   const auto names = [](const ImportedModel& model) {
     std::vector<std::string> list;
@@ -218,8 +220,14 @@ Flag AddReading(CommandLine& line, std::map<std::string, int64_t>* dims, bool* f
   return line.AddSizes("--dim", dims, "The size of a symbolic dimension (default 1)");
 }
 
+Flag AddMap(CommandLine& line, std::map<std::string, std::string>* names) {
+  return line.AddPairs("--map", names, "An input or output of A and its name in B (repeatable)", "A=B",
+                       /*second_is_key=*/true);
+}
+
 Flag AddDevice(CommandLine& line, std::string* name, bool with_reference) {
-  const std::string expected = with_reference ? "cpu, cuda:N, onnxruntime or reference" : "cpu, cuda:N or onnxruntime";
+  const std::string expected =
+      with_reference ? "cpu, cuda:N, onnxruntime, openvino or reference" : "cpu, cuda:N, onnxruntime or openvino";
   return line
       .Add("--device", name,
            with_reference ? "Where to run; reference is the interpreter (default cpu)"
@@ -231,10 +239,10 @@ Flag AddDevice(CommandLine& line, std::string* name, bool with_reference) {
             const bool cuda = found == "cuda" || (absl::StartsWith(found, "cuda:") &&
                                                   absl::SimpleAtoi(found.substr(5), &ordinal) && ordinal >= 0);
             const bool known =
-                found == "cpu" || cuda || IsOnnxRuntime(found) || (with_reference && found == "reference");
+                found == "cpu" || cuda || IsFileRuntime(found) || (with_reference && found == "reference");
             return known ? "" : absl::StrCat("found `", found, "`, expected ", expected);
           },
-          with_reference ? "cpu|cuda:N|onnxruntime|reference" : "cpu|cuda:N|onnxruntime");
+          with_reference ? "cpu|cuda:N|onnxruntime|openvino|reference" : "cpu|cuda:N|onnxruntime|openvino");
 }
 
 Flag AddPrecision(CommandLine& line, std::string* precision) {

@@ -27,7 +27,8 @@ using InputFiles = std::map<std::string, std::string>;
 // the tensors in `files`. Errors also for --dim names that the model does not have.
 absl::StatusOr<ImportedModel> LoadModel(const std::string& path, ImportOptions options, Console& console,
                                         const InputFiles& files = {});
-// Two models that are compared, by the same options. Errors also for sizes of dimensions that neither has.
+// Two models that are compared, by the same options, apart from ImportOptions::names, which are those of B. Errors also
+// for sizes of dimensions that neither has.
 absl::StatusOr<std::pair<ImportedModel, ImportedModel>> LoadPair(const std::string& a, const std::string& b,
                                                                  ImportOptions options, Console& console,
                                                                  const InputFiles& files = {});
@@ -67,6 +68,9 @@ std::string BytesText(double bytes);
 
 // --dim and --fold-defaults: how a model is read.
 Flag AddReading(CommandLine& line, std::map<std::string, int64_t>* dims, bool* fold_defaults);
+
+// --map: names of inputs and outputs of B by those of A, into ImportOptions::names.
+Flag AddMap(CommandLine& line, std::map<std::string, std::string>* names);
 
 // --device: "cpu", "cuda" or "cuda:N", or "reference" where the verb only runs models.
 Flag AddDevice(CommandLine& line, std::string* name, bool with_reference);

@@ -43,7 +43,7 @@ std::vector<Verb> AllVerbs() {
        "Time the original, the baseline, the optimized graph and other programs",
        DeclareCompare,
        {{"compare model.onnx --optimized model.opt.onnx",
-         "Time both beside onnxruntime, torch and JAX, interleaved."}}},
+         "Time both beside onnxruntime, OpenVINO, torch and JAX, interleaved."}}},
       {"profile",
        kModels,
        "Measure what models are made of, into a database of costs",

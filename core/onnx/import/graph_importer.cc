@@ -131,6 +131,7 @@ absl::StatusOr<ImportedModel> GraphImporter::Import() {
     result_.undecided = std::move(roles.undecided);
     result_.weight_notes = std::move(roles.notes);
   }
+  RETURN_IF_ERROR(CheckNames());
   RETURN_IF_ERROR(ImportInitializers());
   RETURN_IF_ERROR(ImportInputs());
   RETURN_IF_ERROR(FindProducers());
@@ -242,7 +243,7 @@ absl::Status GraphImporter::ImportInputs() {
       continue;
     }
     if (!type.ok()) return ErrorAt(where, type.status());
-    ASSIGN_OR_RETURN(const Value value, state_.arena->AddInput(info.name(), *type));
+    ASSIGN_OR_RETURN(const Value value, state_.arena->AddInput(GivenName(info.name()), *type));
     RETURN_IF_ERROR(Define(info.name(), value, "input"));
     inputs_.push_back(value);
     if (result_.metadata.defaults.contains(info.name())) {
@@ -259,6 +260,9 @@ absl::Status GraphImporter::ImportInputs() {
         listed, shown < std::ssize(defaults) ? ", ..." : "",
         with_default_.empty() ? "" : " (--fold-defaults takes them for what their defaults say)"));
   }
+  std::map<std::string, Tensor> given;
+  for (auto& [name, tensor] : result_.metadata.defaults) given.emplace(GivenName(name), std::move(tensor));
+  result_.metadata.defaults = std::move(given);
   return CheckDims();
 }
 
@@ -500,6 +504,30 @@ void GraphImporter::NoteOtherShape(const onnx::ValueInfoProto& info, const Tenso
                                        absl::StrJoin(sizes, ","), "], but it is ", type.ToString()));
 }
 
+std::string GraphImporter::GivenName(const std::string& name) const {
+  const auto found = options_.names.find(name);
+  return found == options_.names.end() ? name : found->second;
+}
+
+absl::Status GraphImporter::CheckNames() const {
+  std::set<std::string> names;
+  for (const onnx::ValueInfoProto& info : graph_.input()) names.insert(info.name());
+  for (const onnx::ValueInfoProto& info : graph_.output()) names.insert(info.name());
+  for (const auto& [name, given] : options_.names) {
+    if (names.contains(name)) continue;
+    return InvalidArgument("found no input or output ", name, ", expected one of ", absl::StrJoin(names, ", "));
+  }
+  for (const auto* const list : {&graph_.input(), &graph_.output()}) {
+    std::map<std::string, std::string> taken;
+    for (const onnx::ValueInfoProto& info : *list) {
+      const auto [first, inserted] = taken.emplace(GivenName(info.name()), info.name());
+      if (inserted || first->second == info.name()) continue;  // what occurs twice is found elsewhere
+      return InvalidArgument(first->second, " and ", info.name(), " would both be called ", first->first);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<Output>> GraphImporter::ImportOutputs() {
   std::vector<Output> outputs;
   std::set<std::string> names;
@@ -515,7 +543,7 @@ absl::StatusOr<std::vector<Output>> GraphImporter::ImportOutputs() {
       return InvalidArgument(where, ": declared with element type number ", declared, ", but it is ", type.ToString());
     }
     NoteOtherShape(info, type);
-    outputs.push_back(Output{found->second, info.name()});
+    outputs.push_back(Output{found->second, GivenName(info.name())});
   }
   return outputs;
 }

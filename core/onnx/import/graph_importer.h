@@ -136,6 +136,10 @@ class GraphImporter {
   // Names a value; its first name stays, and names inside subgraphs are their own.
   void NameValue(Value value, const std::string& name);
 
+  // The name in the graph of an input or output (ImportOptions::names).
+  std::string GivenName(const std::string& name) const;
+  absl::Status CheckNames() const;
+
   absl::StatusOr<std::vector<Output>> ImportOutputs();
   // Notes an output whose shape differs from the declared one, which is only a declaration.
   void NoteOtherShape(const onnx::ValueInfoProto& info, const TensorType& type);

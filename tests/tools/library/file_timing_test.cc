@@ -35,7 +35,7 @@ TEST(MeasureFiles, TellsWhichIsFaster) {
   const auto device = MakeDevice("onnxruntime", {1});
   unsetenv("REWRIGHT_PYTHON");
   ASSERT_TRUE(device.ok()) << device.status();
-  const auto& onnxruntime = dynamic_cast<const ort::OrtDevice&>(**device);
+  const auto& onnxruntime = dynamic_cast<const FileDevice&>(**device);
   const TemporaryFolder folder;
   const Graph few = Chain(1), many = Chain(8);
   const std::string few_path = folder / "few.onnx", many_path = folder / "many.onnx";

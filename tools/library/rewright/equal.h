@@ -19,6 +19,7 @@ struct ModelContents {
 
 struct EqualSettings {
   std::map<std::string, std::int64_t> dims;  // sizes of symbolic dimensions, of either model; 1 where not given
+  std::map<std::string, std::string> map;    // inputs and outputs of the first, and their names in the second
   bool fold_defaults = false;                // as that of ModelOptions
   double time_limit_seconds = 60;            // of proofs, on the clock
   std::uint64_t seed = 1;

@@ -18,6 +18,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -145,10 +146,10 @@ struct ModelOptions {
   // Inputs with a default are taken for what it says. Else they stay inputs, in the file that is saved as well; Run
   // uses the default of one that it is not given.
   bool fold_defaults = false;
-  // cpu, cuda:N, onnxruntime, or reference: the interpreter. On cpu and onnxruntime nodes of a model that are not known
-  // here, of custom operators for instance, are kept as they are where the file declares the types of their outputs;
-  // onnxruntime runs them, which is looked for when they are to run ($REWRIGHT_ONNXRUNTIME, the loader, Python's
-  // package).
+  // cpu, cuda:N, onnxruntime, openvino, or reference: the interpreter. On cpu and onnxruntime nodes of a model that are
+  // not known here, of custom operators for instance, are kept as they are where the file declares the types of their
+  // outputs; onnxruntime runs them, which is looked for when they are to run ($REWRIGHT_ONNXRUNTIME, the loader,
+  // Python's package). OpenVINO is looked for likewise ($REWRIGHT_OPENVINO).
   std::string device = "cpu";
   std::string precision = "fp32";                  // of reals on a GPU: fp32, tf32, fp16, bf16
   std::string profile;                             // database of measured costs, read and filled; empty: none is kept
@@ -165,6 +166,13 @@ struct RuleSettings {
   bool assume_finite = false;               // also rules that need every value to be finite
   bool exact = false;                       // only rules that keep every bit in the reference interpreter
   bool trust_unverified = false;            // also rules without a valid record of their proof
+};
+
+// What an optimization is doing.
+struct OptimizeProgress {
+  std::string phase;        // "searching", "timing candidate 2 of 3"
+  std::int64_t graphs = 0;  // of the search so far, as the two costs in seconds
+  double cost_before = 0, cost_best = 0;
 };
 
 // The flags of `rewright optimize` (--help explains them): the same model, settings and profile give the same graph.
@@ -190,6 +198,8 @@ struct OptimizeSettings : RuleSettings {
   double proof_limit_seconds = 10;
   // Set from elsewhere, a signal handler or another thread: Optimize ends soon, with an error of code kStopped.
   const std::atomic<bool>* stop = nullptr;
+  // Called with each phase and, in a search, several times a second, on the thread of Optimize. Must not throw.
+  std::function<void(const OptimizeProgress&)> progress;
 };
 
 struct OptimizeSummary {

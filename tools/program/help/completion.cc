@@ -20,7 +20,7 @@ struct FlagToComplete {
   std::vector<std::string> choices;  // empty: any value, and files are offered
 };
 
-// The words of "cpu|cuda:N|onnxruntime" that stand for themselves.
+// The words of "cpu|cuda:N|onnxruntime|openvino" that stand for themselves.
 std::vector<std::string> Choices(const std::string& value) {
   const std::vector<std::string> parts = absl::StrSplit(value, '|');
   std::vector<std::string> words;

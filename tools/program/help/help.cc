@@ -50,6 +50,7 @@ std::string OptionEntry(const CLI::Option& option, int width) {
 const std::vector<EnvironmentVariable>& Environment() {
   static const std::vector<EnvironmentVariable> variables = {
       {"REWRIGHT_ONNXRUNTIME", "The library of onnxruntime to use (default: that of the Python found)"},
+      {"REWRIGHT_OPENVINO", "The library of OpenVINO to use, libopenvino_c.so (default: that of the Python found)"},
       {"REWRIGHT_PYTHON",
        "The Python that runs other programs, and whose packages are used (default: that of the path)"},
       {"REWRIGHT_CACHE", "The folder for compiled kernels (default: $XDG_CACHE_HOME/rewright or ~/.cache/rewright)"},

@@ -69,8 +69,9 @@ struct CompareFlags {
   std::vector<std::string> kinds;  // of peers; none: all
 };
 
-// onnxruntime with all of its optimizations on the file of the superoptimized graph.
-constexpr char kOnOptimized[] = "onnxruntime-optimized";
+// Peers that also run the file of the superoptimized graph: the name there, and the kind.
+constexpr std::pair<const char*, const char*> kOnOptimized[] = {{"onnxruntime-optimized", "onnxruntime-all"},
+                                                                {"openvino-optimized", "openvino"}};
 
 // One column of the contest: a way to run the model.
 struct Contestant {
@@ -284,7 +285,7 @@ class Contest {
     const std::string text = names.dump(-1, ' ', false, Json::error_handler_t::replace);
     RETURN_IF_ERROR(WriteText(folder_.path() + "/inputs.json", text));
     for (const std::string& kind : PeerKinds()) AddPeer(kind, kind, path);
-    AddPeer(kOnOptimized, "onnxruntime-all", optimized);
+    for (const auto& [name, kind] : kOnOptimized) AddPeer(name, kind, optimized);
     return absl::OkStatus();
   }
 
@@ -413,7 +414,7 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
                                                    Counted(flags.models.size(), "model"), "; expected one for each"));
   }
   std::vector<std::string> known = PeerKinds();
-  known.emplace_back(kOnOptimized);
+  for (const auto& [name, kind] : kOnOptimized) known.emplace_back(name);
   for (const std::string& kind : flags.kinds) {
     if (absl::c_linear_search(known, kind)) continue;
     return absl::InvalidArgumentError(
@@ -485,8 +486,9 @@ Action DeclareCompare(CommandLine& line) {
   line.AddInt("--warmup", &flags->warmup, 0, 1'000'000, "Runs before that (default 3)");
   line.AddReal("--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
   AddReading(line, &flags->dims, &flags->fold_defaults);
-  line.AddSwitch("--peers,!--no-peers", &flags->peers,
-                 "Also other programs: onnxruntime, torch and JAX, by $REWRIGHT_PYTHON or a Python found (default on)");
+  line.AddSwitch(
+      "--peers,!--no-peers", &flags->peers,
+      "Also other programs: onnxruntime, OpenVINO, torch and JAX, by $REWRIGHT_PYTHON or a Python found (default on)");
   line.Add("--peer", &flags->kinds, "A program to compare with (repeatable; default: all that are found)")
       .Type("NAME")
       .OneAtATime();

@@ -15,9 +15,11 @@
 #include "core/ir/random_tensors.h"
 #include "core/onnx/onnx.h"
 #include "tools/program/flags.h"
+#include "tools/program/interrupt.h"
 #include "tools/program/models.h"
 #include "tools/program/verb.h"
 #include "tools/verbs/diff/tensor_diff.h"
+#include "tools/verbs/equal/equal_settings.h"
 #include "tools/verbs/error/rounding.h"
 
 namespace rewright {
@@ -29,11 +31,14 @@ struct DiffFlags {
   std::string a;
   std::string b;
   std::map<std::string, std::string> inputs;
+  std::map<std::string, std::string> names;  // of B, as ImportOptions has them
   std::map<std::string, int64_t> dims;
   bool fold_defaults = false;
   std::string device = "cpu";
   Tolerance tolerance;
   bool structure_only = false;
+  bool prove = false;
+  double time_limit = 60;  // of the proof
 };
 
 std::string Describe(const Graph& graph, NodeId id) {
@@ -230,9 +235,31 @@ absl::StatusOr<bool> ReportOutputs(const DiffFlags& flags, const ImportedModel& 
   return diff.equal;
 }
 
+// True when the models are proved equal, as `equal` proves them.
+absl::StatusOr<bool> ReportProof(const DiffFlags& flags, const Graph& a, const Graph& b, Session& session) {
+  ASSIGN_OR_RETURN(const OptimizerRules rules, LoadEqualRules({}));
+  const InterruptGuard interrupt;
+  EqualOptions options = OptionsOfProof(rules, session);
+  options.time_limit_s = flags.time_limit;
+  options.own_precision = false;
+  options.stop = &InterruptGuard::flag();
+  ASSIGN_OR_RETURN(const EqualResult result, ProveEqual(a, b, options));
+  if (InterruptGuard::interrupted()) return absl::CancelledError("interrupted");
+  const bool proved = result.equality == Equality::kProved;
+  const std::string regions = absl::StrFormat("%d regions proved", result.regions_by_rules + result.regions.size());
+  const std::string where = result.difference ? DifferenceText(*result.difference)
+                            : proved          ? "over the real numbers, " + regions
+                                              : absl::StrFormat("%s, %d left", regions, result.open.size());
+  session.console.Result(absl::StrCat("proof:     ", EqualityName(result.equality), ", ", where,
+                                      proved ? "" : "; rewright equal tells more"));
+  session.console.json()["proof"] = {{"answer", EqualityName(result.equality)}, {"open", result.open.size()}};
+  return proved;
+}
+
 absl::StatusOr<Answer> Diff(const DiffFlags& flags, Session& session) {
   Console& console = session.console;
-  const ImportOptions reading = OptionsToRead(flags.dims, flags.device, flags.fold_defaults);
+  ImportOptions reading = OptionsToRead(flags.dims, flags.device, flags.fold_defaults);
+  reading.names = flags.names;
   ASSIGN_OR_RETURN(const auto pair, LoadPair(flags.a, flags.b, reading, console, flags.inputs));
   const auto& [a, b] = pair;
   const bool same = ReportStructure(a.graph, b.graph, console);
@@ -246,7 +273,9 @@ absl::StatusOr<Answer> Diff(const DiffFlags& flags, Session& session) {
   }
   absl::StatusOr<bool> equal = ReportOutputs(flags, a, b, session);
   if (!equal.ok()) return equal.status();
-  return *equal ? Answer::kYes : Answer::kNo;
+  if (!flags.prove) return *equal ? Answer::kYes : Answer::kNo;
+  ASSIGN_OR_RETURN(const bool proved, ReportProof(flags, a.graph, b.graph, session));
+  return proved ? Answer::kYes : Answer::kNo;
 }
 
 }  // namespace
@@ -256,12 +285,18 @@ Action DeclareDiff(CommandLine& line) {
   line.Add("a", &flags->a, "The original").Required().Type("A.onnx");
   line.Add("b", &flags->b, "What is compared with it").Required().Type("B.onnx");
   line.AddPairs("--input", &flags->inputs, "An input from a .npy or .pb file (default: random)");
+  AddMap(line, &flags->names);
   AddReading(line, &flags->dims, &flags->fold_defaults);
   AddDevice(line, &flags->device, /*with_reference=*/true);
   line.AddReal("--rtol", &flags->tolerance.rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
   line.AddReal("--atol", &flags->tolerance.atol, 0, 1e300,
                "Absolute tolerance (default: 1e-4 times the largest element)");
-  line.AddSwitch("--structure-only", &flags->structure_only, "Run nothing; the structures must be the same");
+  const Flag structure =
+      line.AddSwitch("--structure-only", &flags->structure_only, "Run nothing; the structures must be the same");
+  line.AddSwitch("--prove", &flags->prove,
+                 "Prove them equal as well, as rewright equal does; only a proof gives status 0")
+      .Excludes(structure);
+  line.AddReal("--time-limit", &flags->time_limit, 0.001, 1e9, "Seconds for that proof, on the clock (default 60)");
   return [flags](Session& session) { return Diff(*flags, session); };
 }
 

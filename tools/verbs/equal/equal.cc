@@ -47,6 +47,7 @@ struct EqualFlags {
   std::string b;
   std::string output;
   std::string junit;
+  std::map<std::string, std::string> names;  // of B, as ImportOptions has them
   std::map<std::string, int64_t> dims;
   bool fold_defaults = false;
   RuleSettings rules;
@@ -247,7 +248,8 @@ struct Compared {
 };
 
 absl::StatusOr<Compared> CompareModels(const EqualFlags& flags, Session& session) {
-  const ImportOptions reading = {.dims = flags.dims, .fold_defaults = flags.fold_defaults, .keep_unknown = true};
+  const ImportOptions reading = {
+      .dims = flags.dims, .names = flags.names, .fold_defaults = flags.fold_defaults, .keep_unknown = true};
   ASSIGN_OR_RETURN(auto pair, LoadPair(flags.a, flags.b, reading, session.console));
   auto& [a, b] = pair;
   RETURN_IF_ERROR(CheckDefaults(a, b));
@@ -326,6 +328,7 @@ Action DeclareEqual(CommandLine& line) {
           "which the models differ, one .npy file each; or the regions that are left, as rules")
       .Type("DIR");
   line.AddOutputPath("--junit", &flags->junit, "Write the answer to this file, as a JUnit report").Type("F.xml");
+  AddMap(line, &flags->names);
   AddReading(line, &flags->dims, &flags->fold_defaults);
   RuleFiles(
       line.Add("--rules", &flags->rules.rules, "Proved rules (repeatable; default: those that come with the program)"))

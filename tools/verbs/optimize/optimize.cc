@@ -10,10 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "backends/device_factory.h"
@@ -209,65 +211,74 @@ void FillJson(const OptimizedModel& result, Json* json) {
   j["dropped"] = std::move(dropped);
 }
 
-// Times the written file in onnxruntime, before it may take the original's place. Nothing where nothing is timed, or
-// not on the processor.
-std::optional<Measurement> InOnnxRuntime(const OptimizeFlags& flags, const OptimizeObserver& observer,
-                                         const SourceModel& model, const OptimizedModel& result, const TimeLimit& limit,
-                                         Session& session) {
+// How the file does in runtimes other than the one that was optimized for.
+using OtherRuntimes = std::map<std::string, Measurement>;
+
+// Times the written file in the other runtimes that are found, before it may take the original's place. Nothing where
+// nothing is timed, or not on the processor.
+OtherRuntimes InOthers(const OptimizeFlags& flags, const OptimizeObserver& observer, const SourceModel& model,
+                       const OptimizedModel& result, const TimeLimit& limit, Session& session) {
   const OptimizeReport& report = result.report;
-  // Onnxruntime would run the tail as well.
+  OtherRuntimes others;
+  // They would run the tail as well.
   const bool timed = report.rewritten && result.written.bytes && IsMeasured(flags.settings) &&
                      flags.model.device == "cpu" && model.original.tail.empty();
-  if (!timed) return std::nullopt;
-  observer.phase("timing the file in onnxruntime");
-  const double seconds = std::min(limit.Left(), report.as_file ? timing::kOnnxRuntimeSecondsAgain : HUGE_VAL);
-  const absl::StatusOr<std::optional<Measurement>> measured =
-      MeasureInOnnxRuntime(model.original.graph, model.file, report.graph, *result.written.bytes,
-                           {static_cast<int>(session.flags.threads), flags.model.profile, session.flags.seed, seconds});
-  if (measured.ok()) return *measured;
-  session.console.Detail(absl::StrCat("not timed in onnxruntime: ", measured.status().message()));
-  return std::nullopt;
+  if (!timed) return others;
+  for (const std::string& runtime : FileRuntimes()) {
+    observer.phase("timing the file in " + runtime);
+    const double seconds = std::min(limit.Left(), report.as_file ? timing::kFileSecondsAgain : HUGE_VAL);
+    const absl::StatusOr<std::optional<Measurement>> measured =
+        MeasureInRuntime(runtime, model.original.graph, model.file, report.graph, *result.written.bytes,
+                         {static_cast<int>(session.flags.threads), flags.model.profile, session.flags.seed, seconds});
+    if (!measured.ok()) {
+      session.console.Detail(absl::StrCat("not timed in ", runtime, ": ", measured.status().message()));
+    } else if (*measured) {
+      others.emplace(runtime, **measured);
+    }
+  }
+  return others;
 }
 
-// Puts the original back where the file will also run in onnxruntime and is slower there.
-void RevertIfSlower(const OptimizeFlags& flags, const SourceModel& model,
-                    const std::optional<Measurement>& in_onnxruntime, OptimizedModel* result) {
-  if (flags.runtime != "any" || !in_onnxruntime || !IsToldSlower(*in_onnxruntime)) return;
-  const OptimizeReport& report = result->report;
+// Puts the original back where the file will also run in another runtime and is slower there.
+void RevertIfSlower(const OptimizeFlags& flags, const SourceModel& model, const OtherRuntimes& others,
+                    OptimizedModel* result) {
+  const auto slower = absl::c_find_if(others, [](const auto& other) { return IsToldSlower(other.second); });
+  if (flags.runtime != "any" || slower == others.end()) return;
+  const auto& [runtime, measured] = *slower;
   RevertToOriginal(model.original.graph,
-                   absl::StrCat("a file that is ", report.verdict, ", would be ", TextInRuntime(*in_onnxruntime),
-                                " in onnxruntime; --for rewright writes it, --for onnxruntime searches there"),
+                   absl::StrCat("a file that is ", result->report.verdict, ", would be ", TextInRuntime(measured),
+                                " in ", runtime, "; --for rewright writes it, --for ", runtime, " searches there"),
                    &result->report);
   result->named = {};
   result->written = {};
   result->proof.reset();
 }
 
-// Times the result of a search in onnxruntime in our executor as well. Nothing where nothing is timed.
-std::optional<Measurement> InRewright(const OptimizeFlags& flags, const OptimizeObserver& observer,
-                                      const SourceModel& model, const OptimizedModel& result, const TimeLimit& limit,
-                                      Session& session) {
-  if (!result.report.rewritten || !IsMeasured(flags.settings) || !IsOnnxRuntime(flags.model.device) ||
-      limit.Left() < timing::kOnnxRuntimeFileSeconds) {
-    return std::nullopt;
+// Times the result of a search in another runtime in our executor as well. Nothing where nothing is timed.
+OtherRuntimes InRewright(const OptimizeFlags& flags, const OptimizeObserver& observer, const SourceModel& model,
+                         const OptimizedModel& result, const TimeLimit& limit, Session& session) {
+  if (!result.report.rewritten || !IsMeasured(flags.settings) || !IsFileRuntime(flags.model.device) ||
+      limit.Left() < timing::kFileSeconds) {
+    return {};
   }
   observer.phase("timing the file in our executor");
   const absl::StatusOr<Measurement> measured = MeasureInRewright(
       model.original, result.report.graph, static_cast<int>(session.flags.threads), session.flags.seed);
-  if (measured.ok()) return *measured;
+  if (measured.ok()) return {{"rewright", *measured}};
   session.console.Detail(absl::StrCat("not timed in our executor: ", measured.status().message()));
-  return std::nullopt;
+  return {};
 }
 
-// Describes how the file does in the other runtime; empty where it was not timed there, or nothing is written.
-std::string OtherRuntime(const OptimizedModel& result, const std::optional<Measurement>& in_onnxruntime,
-                         const std::optional<Measurement>& in_rewright) {
-  const std::optional<Measurement>& measured = in_onnxruntime ? in_onnxruntime : in_rewright;
-  if (!result.report.rewritten || !measured) return "";
-  const std::string runtime = in_onnxruntime ? "onnxruntime" : "rewright";
-  const bool faster = IsTold(*measured) && measured->ratio > 1;
-  return absl::StrCat("in ", runtime, ": ", TextInRuntime(*measured),
-                      faster ? "" : absl::StrCat("; --for ", runtime, " optimizes for it"));
+// Describes how the file does in each of the other runtimes; nothing where nothing is written.
+std::vector<std::string> Texts(const OptimizedModel& result, const OtherRuntimes& others) {
+  std::vector<std::string> texts;
+  if (!result.report.rewritten) return texts;
+  for (const auto& [runtime, measured] : others) {
+    const bool faster = IsTold(measured) && measured.ratio > 1;
+    texts.push_back(absl::StrCat("in ", runtime, ": ", TextInRuntime(measured),
+                                 faster ? "" : absl::StrCat("; --for ", runtime, " optimizes for it")));
+  }
+  return texts;
 }
 
 void ReportNarrowing(const Narrowing& narrowing, Console& console) {
@@ -281,7 +292,7 @@ void ReportNarrowing(const Narrowing& narrowing, Console& console) {
 }
 
 void Report(const OptimizeFlags& flags, const ImportedModel& model, const OptimizedModel& result,
-            const std::string& other_runtime, Console& console) {
+            const std::vector<std::string>& in_others, Console& console) {
   const OptimizeReport& report = result.report;
   const auto change = [](double before, double after) {
     return before > 0 && std::abs(after - before) > 1e-4 * before
@@ -305,7 +316,7 @@ void Report(const OptimizeFlags& flags, const ImportedModel& model, const Optimi
     console.Result(absl::StrFormat("latency:  %.4g ms -> %.4g ms%s", *report.latency_before * 1e3,
                                    *report.latency_after * 1e3, change(*report.latency_before, *report.latency_after)));
   }
-  if (!other_runtime.empty()) console.Result(other_runtime);
+  for (const std::string& text : in_others) console.Result(text);
   if (report.kept_roundings > 0) {
     console.Result(absl::StrCat("kept:     every bit before what rounds on purpose (",
                                 Counted(report.kept_roundings, "node"), ")"));
@@ -469,7 +480,7 @@ absl::StatusOr<Answer> RunOptimize(const OptimizeFlags& flags, Session& session)
   ASSIGN_OR_RETURN(ModelFile file, ModelFile::Open(flags.input));
   ASSIGN_OR_RETURN(OnnxModel contents, OnnxModel::Open(flags.input, /*map=*/true));
   ImportOptions reading = OptionsToRead(flags.model.dims, flags.model.device, flags.model.fold_defaults);
-  reading.keep_tail = reading.keep_unknown && !IsOnnxRuntime(flags.model.device);  // which runs whole files
+  reading.keep_tail = reading.keep_unknown && !IsFileRuntime(flags.model.device);  // which runs whole files
   ASSIGN_OR_RETURN(SourceModel model, ReadSource(std::move(file), std::move(contents), reading, /*mapped=*/true));
   const ImportedModel& original = model.original;
   ShowNotes(original, flags.input, console);
@@ -483,14 +494,14 @@ absl::StatusOr<Answer> RunOptimize(const OptimizeFlags& flags, Session& session)
   }
   const InterruptGuard interrupt;
   OptimizedModel result;
-  std::optional<Measurement> in_onnxruntime, in_rewright;
+  OtherRuntimes others;
   ReportPage page;
   {
     const Watcher watcher(console);
     ASSIGN_OR_RETURN(result, OptimizeModel(model, rules, engine, SettingsOf(flags, session.flags), limit, watcher));
-    in_onnxruntime = InOnnxRuntime(flags, watcher, model, result, limit, session);
-    in_rewright = InRewright(flags, watcher, model, result, limit, session);
-    RevertIfSlower(flags, model, in_onnxruntime, &result);
+    others = IsFileRuntime(flags.model.device) ? InRewright(flags, watcher, model, result, limit, session)
+                                               : InOthers(flags, watcher, model, result, limit, session);
+    RevertIfSlower(flags, model, others, &result);
     page.progress = watcher.costs();
   }
   const OptimizeReport& report = result.report;
@@ -515,12 +526,11 @@ absl::StatusOr<Answer> RunOptimize(const OptimizeFlags& flags, Session& session)
     ASSIGN_OR_RETURN(proof, ProofText(original, result, rules));
   }
   RETURN_IF_ERROR(WriteResult(flags.output, model, result));
-  const std::string other_runtime = OtherRuntime(result, in_onnxruntime, in_rewright);
-  Report(flags, original, result, other_runtime, console);
+  const std::vector<std::string> in_others = Texts(result, others);
+  Report(flags, original, result, in_others, console);
   FillJson(result, &console.json());
   ReportRounding(flags, original, report, limit, session);
-  if (in_onnxruntime) console.json()["onnxruntime"] = JsonInRuntime(*in_onnxruntime);
-  if (in_rewright) console.json()["rewright"] = JsonInRuntime(*in_rewright);
+  for (const auto& [runtime, measured] : others) console.json()[runtime] = JsonInRuntime(measured);
   console.json()["for"] = flags.runtime;
   if (!original.dims.empty() && report.rewritten) {
     console.json()["names"] = result.named.names;
@@ -533,7 +543,7 @@ absl::StatusOr<Answer> RunOptimize(const OptimizeFlags& flags, Session& session)
   console.json()["behind"] = original.tail.size();
   console.json()["written"] = flags.output.empty() ? "nothing" : report.rewritten ? "rewritten" : "input";
   if (!flags.report.empty()) {
-    page.other_runtime = other_runtime;
+    page.other_runtime = absl::StrJoin(in_others, "; ");
     RETURN_IF_ERROR(WriteReport(flags, original, result, rules, engine, session.flags, std::move(page)));
   }
   if (!flags.trace.empty()) RETURN_IF_ERROR(WriteOutput(flags.trace, trace));
@@ -554,10 +564,10 @@ Action DeclareOptimize(CommandLine& line) {
       "--baseline,!--no-baseline", [flags](bool given) { flags->settings.baseline = given; },
       "Start from what the rule-based baseline makes of the model as well (default: unless --rules is given)");
   const Flag runtime = line.AddChoice(
-      "--for", &flags->runtime, {"any", "rewright", "onnxruntime"},
-      "Where the file will run. rewright: the program, the library, Python; onnxruntime: costs are measured there; "
-      "any: faster in rewright, and where onnxruntime is found not slower in it (default any; with --tolerance "
-      "rewright)");
+      "--for", &flags->runtime, {"any", "rewright", "onnxruntime", "openvino"},
+      "Where the file will run. rewright: the program, the library, Python; onnxruntime, openvino: costs are measured "
+      "there; any: faster in rewright, and not slower in those of the others that are found (default any; with "
+      "--tolerance rewright)");
   const Flag device = AddDevice(line, &flags->model.device, /*with_reference=*/false).Excludes(runtime);
   AddPrecision(line, &flags->model.precision);
   AddKernelLaws(line, &flags->model.disabled_kernel_rules);
@@ -607,9 +617,12 @@ Action DeclareOptimize(CommandLine& line) {
       .Type("F.jsonl");
   line.AddOutputPath("--report", &flags->report, "Write a page about the result; - is standard output").Type("F.html");
   return [flags, runtime, device](Session& session) {
-    if (flags->runtime == "onnxruntime") flags->model.device = "onnxruntime";
-    if (device.given()) flags->runtime = IsOnnxRuntime(flags->model.device) ? "onnxruntime" : "rewright";
-    // Onnxruntime has no products of bf16.
+    if (IsFileRuntime(flags->runtime)) flags->model.device = flags->runtime;
+    if (device.given()) {
+      flags->runtime =
+          IsFileRuntime(flags->model.device) ? std::string(absl::StripSuffix(flags->model.device, ":cpu")) : "rewright";
+    }
+    // Other runtimes run no products of bf16 here.
     if (flags->settings.tolerance > 0 && !runtime.given() && !device.given()) flags->runtime = "rewright";
     return RunOptimize(*flags, session);
   };

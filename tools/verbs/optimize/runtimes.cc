@@ -29,11 +29,11 @@ constexpr double kSignificance = 0.05;
 
 }  // namespace
 
-absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& original, const ModelFile& file,
-                                                                const Graph& rewritten, const absl::Cord& bytes,
-                                                                const OnnxRuntimeRun& run) {
+absl::StatusOr<std::optional<Measurement>> MeasureInRuntime(const std::string& runtime, const Graph& original,
+                                                            const ModelFile& file, const Graph& rewritten,
+                                                            const absl::Cord& bytes, const RuntimeRun& run) {
   std::optional<Measurement> measured;
-  const absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice("onnxruntime", {run.threads});
+  const absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice(runtime, {run.threads});
   if (!device.ok()) return measured;
   std::optional<ProfiledMeasurements> kept;
   if (!run.profile.empty()) {
@@ -43,15 +43,15 @@ absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& ori
     if (measured) return measured;
   }
   const double loading = 2 * static_cast<double>(bytes.size()) / timing::kLoadedBytesPerSecond;
-  if (bytes.size() > kMostBytes || run.seconds < loading + timing::kOnnxRuntimeFileSeconds) return measured;
+  if (bytes.size() > kMostBytes || run.seconds < loading + timing::kFileSeconds) return measured;
   MeasureOptions measuring;
   std::optional<absl::Time> began;  // the first pair; files are loaded before
   measuring.stop = [&] {
     if (!began) began = absl::Now();
-    return absl::ToDoubleSeconds(absl::Now() - *began) > timing::kOnnxRuntimeFileSeconds;
+    return absl::ToDoubleSeconds(absl::Now() - *began) > timing::kFileSeconds;
   };
-  ASSIGN_OR_RETURN(measured, MeasureFiles(dynamic_cast<const ort::OrtDevice&>(**device), original, file, bytes,
-                                          measuring, run.seed));
+  ASSIGN_OR_RETURN(measured,
+                   MeasureFiles(dynamic_cast<const FileDevice&>(**device), original, file, bytes, measuring, run.seed));
   if (kept) kept->Keep(original, rewritten, *measured);
   return measured;
 }
@@ -65,7 +65,7 @@ absl::StatusOr<Measurement> MeasureInRewright(const ImportedModel& original, con
   ASSIGN_OR_RETURN(const auto after, engine.runner().Prepare(rewritten));
   const absl::Time began = absl::Now();
   MeasureOptions measuring;
-  measuring.stop = [&] { return absl::ToDoubleSeconds(absl::Now() - began) > timing::kOnnxRuntimeFileSeconds; };
+  measuring.stop = [&] { return absl::ToDoubleSeconds(absl::Now() - began) > timing::kFileSeconds; };
   return MeasureInterleaved(*before, *after, inputs, measuring);
 }
 

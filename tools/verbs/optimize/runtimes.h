@@ -1,5 +1,5 @@
-// The runtimes in which a written file may run: Rewright's executor, and onnxruntime if it is installed. A file that is
-// faster in one of them need not be faster in the other.
+// The runtimes in which a written file may run: Rewright's executor, and onnxruntime and OpenVINO if they are
+// installed. A file that is faster in one of them need not be faster in the others.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@
 
 namespace rewright {
 
-struct OnnxRuntimeRun {
+struct RuntimeRun {
   int threads = 0;      // 0: all of the machine
   std::string profile;  // where what was measured is kept; empty: nowhere
   uint64_t seed = 1;    // of the inputs
   double seconds = 0;   // that are left
 };
 
-// The file of the original and the bytes of the rewritten graph's in turn, for about a second, or as an
-// earlier run with that profile measured them. Nothing where onnxruntime is not found, or too few seconds are left to
-// load both. Errors: those of onnxruntime and of the profile.
-absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& original, const ModelFile& file,
-                                                                const Graph& rewritten, const absl::Cord& bytes,
-                                                                const OnnxRuntimeRun& run);
+// The file of the original and the bytes of the rewritten graph's in turn in the runtime of FileRuntimes(), for about a
+// second, or as an earlier run with that profile measured them. Nothing where the runtime is not found, or too few
+// seconds are left to load both. Errors: those of the runtime and of the profile.
+absl::StatusOr<std::optional<Measurement>> MeasureInRuntime(const std::string& runtime, const Graph& original,
+                                                            const ModelFile& file, const Graph& rewritten,
+                                                            const absl::Cord& bytes, const RuntimeRun& run);
 
 // The two graphs in turn on the processor in our executor, for about a second. Errors: those of the device.
 absl::StatusOr<Measurement> MeasureInRewright(const ImportedModel& original, const Graph& rewritten, int threads,

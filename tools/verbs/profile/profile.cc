@@ -121,7 +121,7 @@ void Report(const std::string& model, const std::vector<GroupLine>& lines, const
                                    100 * bound / bounded,
                                    bounded < total ? " (without what laws compute by other operators)" : ""));
     console.Result(absl::StrFormat("  %5s %9s %9s %9s %-10s %5s  %s", "count", "ms each", "GFLOP/s", "GB/s", "bound by",
-                                   "of it", "group"));
+                                   "roof", "group"));
   }
   for (size_t i = 0; i < lines.size() && static_cast<int64_t>(i) < top; ++i) {
     const GroupLine& line = lines[i];
@@ -141,8 +141,13 @@ void Report(const std::string& model, const std::vector<GroupLine>& lines, const
 }
 
 void PrintPeaks(const Peaks& peaks, Console& console) {
-  console.Result(absl::StrFormat("roofline: %.1f GFLOP/s, %.1f GB/s (%s)", peaks.flops_per_second / 1e9,
-                                 peaks.bytes_per_second() / 1e9, peaks.source));
+  const double memory_rate = peaks.bytes_per_second() / 1e9;
+  const double fastest = peaks.memory.front().bytes_per_second / 1e9;
+  console.Result(absl::StrFormat("roofline: %.1f GFLOP/s, %.1f GB/s%s (%s)", peaks.flops_per_second / 1e9, memory_rate,
+                                 fastest > memory_rate
+                                     ? absl::StrFormat(" from memory, up to %.1f GB/s from caches", fastest)
+                                     : "",
+                                 peaks.source));
   Json memory = Json::array();
   for (const MemoryRate& rate : peaks.memory) {
     memory.push_back({{"bytes", rate.bytes}, {"bytes_per_second", rate.bytes_per_second}});

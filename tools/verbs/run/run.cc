@@ -149,7 +149,7 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   ShowLoss(engine->profile_loss(), console);
   Report(model->graph, **executable, samples, console);
   if (!flags.trace.empty()) RETURN_IF_ERROR(WriteOutput(flags.trace, trace));
-  if (engine->onnxruntime() != nullptr) {
+  if (engine->file_device() != nullptr) {
     for (const std::string& fault : engine->device()->faults()) console.Note(fault);
   }
   if (engine->device() != nullptr && engine->device()->runs()) {

@@ -70,10 +70,10 @@ TEST_F(CompareTest, NamesPeersThatAreAbsent) {
   const auto rows =
       Rewright("compare --iterations 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx")).Json()["models"][0];
   EXPECT_EQ(rows["rows"].size(), 3u);
-  ASSERT_EQ(rows["absent"].size(), 8u);
+  ASSERT_EQ(rows["absent"].size(), 10u);
   EXPECT_EQ(rows["absent"][0]["name"], "onnxruntime-disabled");
   EXPECT_EQ(rows["absent"][0]["reason"], "there is no such thing");
-  EXPECT_EQ(rows["absent"][7]["name"], "onnxruntime-optimized");
+  EXPECT_EQ(rows["absent"][8]["name"], "onnxruntime-optimized");
 
   Python("exit 1\n");
   const auto dead =
@@ -83,7 +83,7 @@ TEST_F(CompareTest, NamesPeersThatAreAbsent) {
   setenv("REWRIGHT_PYTHON", "/nonexistent/python", 1);
   const Outcome none = Rewright("compare --iterations 1 --budget 1" + std::string(kQuick) + Path("mlp.onnx"));
   EXPECT_EQ(none.status, 0) << none.err;
-  EXPECT_EQ(none.Json()["models"][0]["absent"].size(), 8u);
+  EXPECT_EQ(none.Json()["models"][0]["absent"].size(), 10u);
 }
 
 TEST_F(CompareTest, HoldsPeersToTheOutputsAndTimesThemInTurns) {
@@ -123,6 +123,20 @@ TEST_F(CompareTest, RunsOnnxRuntimeWhereItIsInstalled) {
   EXPECT_THAT(rows[3]["text"].get<std::string>(), HasSubstr("onnxruntime "));
   EXPECT_GT(rows[3]["median_ms"], 0);
   EXPECT_EQ(rows[3]["equal"], true);
+}
+
+TEST_F(CompareTest, RunsOpenVinoWhereItIsInstalled) {
+  const std::string python = std::string(REWRIGHT_SOURCE_DIR) + "/.venv/bin/python";
+  Python("case $2 in openvino) ;; *) echo absent; exit ;; esac\nexec " + python + " \"$@\"\n");
+  const Outcome outcome = Rewright("compare --iterations 3 --budget 1" + std::string(kQuick) + Path("net.onnx"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const auto model = outcome.Json()["models"][0];
+  if (model["absent"][4]["name"] == "openvino") GTEST_SKIP() << model["absent"][4]["reason"];
+  ASSERT_EQ(model["rows"].size(), 5u) << outcome.out;
+  EXPECT_THAT(model["rows"][3]["text"].get<std::string>(), HasSubstr("openvino "));
+  EXPECT_EQ(model["rows"][3]["equal"], true);
+  EXPECT_EQ(model["rows"][4]["name"], "openvino-optimized");
+  EXPECT_EQ(model["rows"][4]["equal"], true);
 }
 
 // Products of one operand become one: the file that onnxruntime gets has fewer.

@@ -125,5 +125,27 @@ TEST_F(DiffProgram, OptimizeKeepsInputsWithADefault) {
   }
 }
 
+// Outputs that are equal within tolerance are no proof.
+TEST_F(DiffProgram, ProvesWhatItFindsEqual) {
+  const auto write = [&](const std::string& file, const std::string& text) {
+    EXPECT_TRUE(ExportOnnx(*ParseGraph(text), {}, Path(file)).ok());
+    return Path(file);
+  };
+  const std::string a = write("a.onnx", "input x: f32[2,3]\n%0 = relu(x)\n%1 = relu(%0)\noutput y = %1\n");
+  const std::string b = write("b.onnx", "input in: f32[2,3]\n%0 = relu(in)\noutput y = %0\n");
+  const std::string c = write("c.onnx",
+                              "input x: f32[2,3]\nconst %0: f32[] = [1e-06]\n%1 = relu(x)\n"
+                              "%2 = add(%1, %0)\noutput y = %2\n");
+  const Outcome proved = Rewright("diff --device reference --prove --map x=in " + a + " " + b);
+  EXPECT_EQ(proved.status, 0) << proved.out << proved.err;
+  EXPECT_THAT(proved.out, HasSubstr("proof:     proved, over the real numbers, 1 regions proved"));
+  EXPECT_EQ(Rewright("diff --device reference --quiet " + a + " " + c).status, 0);
+  const Outcome other = Rewright("diff --device reference --prove --json " + a + " " + c);
+  EXPECT_EQ(other.status, 1) << other.out << other.err;
+  EXPECT_EQ(other.Json()["equal"], true);
+  EXPECT_NE(other.Json()["proof"]["answer"], "proved");
+  EXPECT_EQ(Rewright("diff --prove --structure-only " + a + " " + a).status, 2);
+}
+
 }  // namespace
 }  // namespace rewright

@@ -245,5 +245,28 @@ TEST_F(EqualProgram, SaysWhatRoundingExplains) {
   EXPECT_EQ(json.Json()["foldings"].size(), 0u);
 }
 
+// B names its operands otherwise, and in the other order.
+TEST_F(EqualProgram, NamesAreMatchedByTheUser) {
+  WriteGraph("input x: f32[3]\ninput z: f32[3]\n%0 = sub(x, z)\noutput y = %0\n", Path("a.onnx"));
+  WriteGraph("input z: f32[3]\ninput first: f32[3]\n%0 = sub(first, z)\noutput out = %0\n", Path("b.onnx"));
+  WriteGraph("input x: f32[3]\ninput z: f32[3]\n%0 = sub(z, x)\noutput y = %0\n", Path("swapped.onnx"));
+  const std::string pair = Path("a.onnx") + " " + Path("b.onnx");
+  EXPECT_EQ(Rewright("equal " + pair + kQuickEqual).status, 2);
+  EXPECT_EQ(Rewright("equal " + pair + kQuickEqual + "--map x=first --map y=out").status, 0);
+  EXPECT_EQ(Rewright("equal " + pair + kQuickEqual + "--map x=z --map z=first --map y=out").status, 1);
+  const std::string swapped = Path("a.onnx") + " " + Path("swapped.onnx");
+  EXPECT_EQ(Rewright("equal " + swapped + kQuickEqual).status, 1);
+  EXPECT_EQ(Rewright("equal " + swapped + kQuickEqual + "--map x=z --map z=x").status, 0);
+  for (const auto& [map, error] :
+       {std::pair("--map x=nothing", "found no input or output nothing, expected one of first, out, z"),
+        {"--map z=first", "z and first would both be called z"},
+        {"--map x=first --map z=first", "`first` is given twice"},
+        {"--map x", "A=B"}}) {
+    const Outcome outcome = Rewright("equal " + pair + " " + map);
+    EXPECT_EQ(outcome.status, 2) << map;
+    EXPECT_THAT(outcome.err, HasSubstr(error));
+  }
+}
+
 }  // namespace
 }  // namespace rewright

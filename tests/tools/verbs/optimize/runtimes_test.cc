@@ -1,4 +1,4 @@
-// The time of a result in onnxruntime, in the report about it.
+// The time of a result in other runtimes, in the report about it.
 #include "tools/verbs/optimize/runtimes.h"
 
 #include <gmock/gmock.h>
@@ -24,17 +24,22 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class InOnnxRuntime : public ::testing::Test {
+class InRuntime : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    const std::string python = absl::StrCat(REWRIGHT_SOURCE_DIR, "/.venv/bin/python");
-    if (!std::filesystem::exists(python)) GTEST_SKIP() << "tools/python_env.sh makes " << python;
-    setenv("REWRIGHT_PYTHON", python.c_str(), 1);
+    setenv("REWRIGHT_PYTHON", absl::StrCat(REWRIGHT_SOURCE_DIR, "/.venv/bin/python").c_str(), 1);
+    const absl::Status found = MakeDevice(GetParam()).status();
+    if (!found.ok()) GTEST_SKIP() << found;
+    if (const char* value = std::getenv(variable().c_str())) library_ = value;
   }
   void TearDown() override {
     unsetenv("REWRIGHT_PYTHON");
-    unsetenv("REWRIGHT_ONNXRUNTIME");
+    library_.empty() ? unsetenv(variable().c_str()) : setenv(variable().c_str(), library_.c_str(), 1);
   }
+  static std::string variable() {
+    return GetParam() == std::string("openvino") ? "REWRIGHT_OPENVINO" : "REWRIGHT_ONNXRUNTIME";
+  }
+  static void Hide() { setenv(variable().c_str(), "/nowhere/library.so", 1); }
   std::string Written(const std::string& name, const std::string& text) const {
     const auto graph = ParseGraph(text);
     EXPECT_TRUE(graph.ok() && ExportOnnx(*graph, {}, folder_ / name).ok()) << graph.status();
@@ -50,20 +55,23 @@ class InOnnxRuntime : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
+  std::string library_;  // that the environment names
 };
+INSTANTIATE_TEST_SUITE_P(Runtimes, InRuntime, ::testing::Values("onnxruntime", "openvino"),
+                         [](const auto& info) { return std::string(info.param); });
 
 constexpr char kTwoProducts[] =
     "input x: f32[256,300]\nstate a: f32[300,400]\nstate b: f32[300,400]\n"
     "%0 = matmul(x, a)\n%1 = matmul(x, b)\n%2 = add(%0, %1)\noutput y = %2\n";
 
-TEST_F(InOnnxRuntime, IsMeasuredOnceForAProfile) {
+TEST_P(InRuntime, IsMeasuredOnceForAProfile) {
   const Graph one = *ParseGraph("input x: f32[300000]\n%0 = exp(x)\noutput y = %0\n");
   const Graph two = *ParseGraph("input x: f32[300000]\n%0 = exp(x)\n%1 = exp(%0)\n%2 = exp(%1)\noutput y = %2\n");
   const std::string path = folder_ / "one.onnx";
   ASSERT_TRUE(ExportOnnx(one, {}, path).ok());
   const absl::Cord bytes = SerializeOnnx(two, {})->bytes;
   const auto measure = [&](double seconds) {
-    return MeasureInOnnxRuntime(one, *ModelFile::Open(path), two, bytes, {1, folder_ / "p.db", 1, seconds});
+    return MeasureInRuntime(GetParam(), one, *ModelFile::Open(path), two, bytes, {1, folder_ / "p.db", 1, seconds});
   };
   EXPECT_EQ(*measure(0.5), std::nullopt);  // too few seconds
   const auto measured = measure(60);
@@ -72,13 +80,12 @@ TEST_F(InOnnxRuntime, IsMeasuredOnceForAProfile) {
   const auto kept = measure(0.5);
   ASSERT_TRUE(kept.ok() && kept->has_value()) << kept.status();
   EXPECT_EQ((*kept)->original_seconds, (*measured)->original_seconds);
-  setenv("REWRIGHT_ONNXRUNTIME", "/nowhere/libonnxruntime.so", 1);
+  Hide();
   EXPECT_EQ(*measure(60), std::nullopt);
 }
 
 TEST(TextInRuntime, SaysWhatIsWrittenAgainstWhatWasRead) {
-  EXPECT_EQ(TextInRuntime({.ratio = 0.8, .wins = 2, .losses = 28}),
-            "1.25 times slower (2 of 30 pairs faster)");
+  EXPECT_EQ(TextInRuntime({.ratio = 0.8, .wins = 2, .losses = 28}), "1.25 times slower (2 of 30 pairs faster)");
   EXPECT_EQ(TextInRuntime({.ratio = 1.25, .wins = 28, .losses = 2}), "1.25 times faster (28 of 30 pairs faster)");
   EXPECT_TRUE(IsToldSlower({.ratio = 0.8, .wins = 2, .losses = 28}));
   EXPECT_FALSE(IsToldSlower({.ratio = 1.25, .wins = 28, .losses = 2}));
@@ -89,9 +96,8 @@ TEST(TextInRuntime, SaysWhatIsWrittenAgainstWhatWasRead) {
 TEST(TextInRuntime, GivesNoRatioThatMayBeNoise) {
   for (const auto& [wins, losses] : {std::pair(19, 11), {11, 19}, {5, 0}, {0, 0}}) {
     const Measurement measured{.ratio = 1.3, .wins = wins, .losses = losses};
-    EXPECT_EQ(TextInRuntime(measured),
-              absl::StrCat("no difference that can be told from noise (", wins, " of ", wins + losses,
-                           " pairs faster)"));
+    EXPECT_EQ(TextInRuntime(measured), absl::StrCat("no difference that can be told from noise (", wins, " of ",
+                                                    wins + losses, " pairs faster)"));
     EXPECT_FALSE(IsToldSlower(measured));
     EXPECT_TRUE(JsonInRuntime(measured)["ratio"].is_null());
   }
@@ -100,20 +106,20 @@ TEST(TextInRuntime, GivesNoRatioThatMayBeNoise) {
 
 // A profile holds what was measured in onnxruntime, so the test decides it: a file that is slower there is not written
 // without --for rewright.
-TEST_F(InOnnxRuntime, AFileThatIsSlowerThereIsNotWritten) {
+TEST_P(InRuntime, AFileThatIsSlowerThereIsNotWritten) {
   const std::string model = Written("m.onnx", kTwoProducts);
   const std::string optimize = absl::StrCat("optimize ", model, " --threads 1 --rules ", ProvedSum(), " --profile ",
                                             folder_ / "p.db", " -o ", folder_ / "o.onnx");
   const Outcome first = Rewright(optimize + " --for rewright --json");
   ASSERT_EQ(first.status, 0) << first.err;
   Json json = first.Json();
-  if (!json.contains("onnxruntime")) GTEST_SKIP() << "too busy a machine to tell the gain";
+  if (!json.contains(GetParam())) GTEST_SKIP() << "too busy a machine to tell the gain";
   EXPECT_EQ(json["written"], "rewritten");
   const Graph original = *ParseGraph(kTwoProducts);
   const Graph rewritten = *ParseGraph(
       "input x: f32[256,300]\nstate a: f32[300,400]\nstate b: f32[300,400]\n"
       "%0 = add(a, b)\n%1 = matmul(x, %0)\noutput y = %1\n");
-  const auto device = MakeDevice("onnxruntime", {1});
+  const auto device = MakeDevice(GetParam(), {1});
   ASSERT_TRUE(device.ok()) << device.status();
   const auto keep = [&](const Measurement& measured) {
     ProfiledMeasurements(*ProfileDb::Open(folder_ / "p.db"), (*device)->name()).Keep(original, rewritten, measured);
@@ -122,7 +128,8 @@ TEST_F(InOnnxRuntime, AFileThatIsSlowerThereIsNotWritten) {
   json = Rewright(optimize + " --json").Json();
   EXPECT_EQ(json["written"], "input");
   EXPECT_EQ(json["for"], "any");
-  EXPECT_THAT(json["verdict"], HasSubstr("would be 2.00 times slower (0 of 30 pairs faster) in onnxruntime"));
+  EXPECT_THAT(json["verdict"],
+              HasSubstr(absl::StrCat("would be 2.00 times slower (0 of 30 pairs faster) in ", GetParam())));
   EXPECT_EQ(Rewright(optimize + " --for rewright --json").Json()["written"], "rewritten");
   keep({.original_seconds = 2, .candidate_seconds = 1, .ratio = 2, .wins = 30, .losses = 0});
   EXPECT_EQ(Rewright(optimize + " --json").Json()["written"], "rewritten");
@@ -135,24 +142,24 @@ TEST(OptimizeFor, IsNotGivenWithADevice) {
 }
 
 // Two products become one: the sum of the weights is computed beforehand.
-TEST_F(InOnnxRuntime, TheReportTellsIt) {
+TEST_P(InRuntime, TheReportTellsIt) {
   const std::string model = Written("m.onnx", kTwoProducts);
   const std::string optimize =
       absl::StrCat("optimize ", model, " --for rewright --threads 1 --rules ", ProvedSum(), " -o ", folder_ / "o.onnx");
   const Outcome outcome = Rewright(optimize);
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   if (!absl::StrContains(outcome.out, "times faster")) GTEST_SKIP() << "too busy a machine to tell the gain";
-  EXPECT_THAT(outcome.out, HasSubstr("in onnxruntime: "));
+  EXPECT_THAT(outcome.out, HasSubstr(absl::StrCat("in ", GetParam(), ": ")));
   auto json = Rewright(optimize + " --json").Json();
-  if (json.contains("onnxruntime")) {
-    auto& told = json["onnxruntime"];
+  if (json.contains(GetParam())) {
+    auto& told = json[GetParam()];
     EXPECT_GT(told["written_ms"], 0);
     EXPECT_TRUE(told["ratio"].is_null() || told["ratio"] > 0) << told;
   }
-  setenv("REWRIGHT_ONNXRUNTIME", "/nowhere/libonnxruntime.so", 1);
+  Hide();
   const Outcome without = Rewright(optimize);
   EXPECT_EQ(without.status, 0) << without.err;
-  EXPECT_THAT(without.out, Not(HasSubstr("onnxruntime")));
+  EXPECT_THAT(without.out, Not(HasSubstr(GetParam())));
 }
 
 }  // namespace

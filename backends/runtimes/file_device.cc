@@ -1,4 +1,4 @@
-#include "backends/onnxruntime/ort_device.h"
+#include "backends/runtimes/file_device.h"
 
 #include <unistd.h>
 
@@ -8,17 +8,22 @@
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "backends/common/fuser.h"
 #include "backends/common/group.h"
 #include "backends/common/schedule_builder.h"
+#include "backends/onnxruntime/library.h"
+#include "backends/openvino/library.h"
 #include "core/base/status_macros.h"
 #include "core/ir/pointwise.h"
 #include "core/ops/foreign.h"
 #include "core/ops/ops.h"
 #include "core/tensor/memory.h"
 
-namespace rewright::ort {
+namespace rewright {
 namespace {
 
 // Raised when groups or the way to measure them change, so that times measured before are not used.
@@ -71,18 +76,18 @@ std::vector<Port> OutputPorts(const Graph& graph) {
 
 // The time of a group by itself, taken in a model of several copies of it, each on operands of its own. Their number is
 // such that their weights exceed the caches, as those of a whole model do, and that the overhead of a run counts
-// little. Errors: FailedPrecondition where onnxruntime refuses the group, with its words; too little memory; no form in
+// little. Errors: FailedPrecondition where the runtime refuses the group, with its words; too little memory; no form in
 // ONNX.
-absl::StatusOr<ProfileEntry> MeasureGroup(const Library& library, int threads, const Graph& graph, const Group& group,
-                                          NoiseProbe& probe) {
+absl::StatusOr<ProfileEntry> MeasureGroup(const ModelRuntime& runtime, int threads, const Graph& graph,
+                                          const Group& group, NoiseProbe& probe) {
   const std::string what = absl::StrCat("measuring ", GroupText(graph, group));
   const int64_t copies = CopiesOf(graph, group);
   ASSIGN_OR_RETURN(const GroupGraph extracted, ExtractGroup(graph, group, static_cast<int>(copies)));
   ExportOptions options;
   options.max_inline_bytes = std::numeric_limits<int32_t>::max();
   ASSIGN_OR_RETURN(const std::string model, ExportOnnxBytes(extracted.graph, {}, options));
-  ASSIGN_OR_RETURN(const std::shared_ptr<const Session> session,
-                   library.Load(model, InputPorts(extracted.graph), OutputPorts(extracted.graph), threads));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const ModelSession> session,
+                   runtime.Load(model, InputPorts(extracted.graph), OutputPorts(extracted.graph), threads));
   Operands inputs, outputs;
   for (Value input : extracted.graph.inputs()) {
     const TensorType& type = extracted.graph.type(input);
@@ -105,7 +110,8 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const Library& library, int threads, c
 
 class SessionSchedule : private ScheduleBuilder {
  public:
-  Schedule Make(const Graph& graph, std::shared_ptr<const Session> session, std::vector<Group> groups) {
+  Schedule Make(const Graph& graph, const std::string& label, std::shared_ptr<const ModelSession> session,
+                std::vector<Group> groups) {
     std::vector<BufferUse> uses;
     for (const Port& input : InputPorts(graph)) {
       schedule_.inputs.push_back(AddBuffer(Buffer::Kind::kInput, static_cast<size_t>(input.type.num_bytes())));
@@ -115,7 +121,7 @@ class SessionSchedule : private ScheduleBuilder {
       schedule_.outputs.push_back(AddBuffer(Buffer::Kind::kOutput, static_cast<size_t>(output.type.num_bytes())));
       uses.push_back(Write(schedule_.outputs.back()));
     }
-    Emit(MakeSessionKernel(std::move(session)), std::move(uses), "onnxruntime");
+    Emit(MakeSessionKernel(std::move(session)), std::move(uses), label);
     schedule_.groups = std::move(groups);
     return std::move(schedule_);
   }
@@ -140,18 +146,18 @@ struct PlainGroup {
   Group group;
 };
 
-// Forms the groups of nodes that are measured together in onnxruntime.
+// Forms the groups of nodes that are measured together.
 //
-// onnxruntime makes kernels of several operators by patterns of its own; what it made is part of what is measured, so
+// A runtime makes kernels of several operators by patterns of its own; what it made is part of what is measured, so
 // that a group need not be one kernel. It is large enough for the usual patterns:
 //   1. A product or convolution with the elementwise operators behind it, each the only reader of the one before, and
 //      the transpositions that it alone reads.
 //   2. Elementwise operators, reductions, softmax and what broadcasts or reshapes, gathered backwards from a sink:
 //      normalizations and activations that are written in parts.
 //   3. Everything else is alone.
-class OrtFuser : private Fuser<PlainGroup> {
+class FileFuser : private Fuser<PlainGroup> {
  public:
-  explicit OrtFuser(const Graph& graph) : Fuser(graph) {}
+  explicit FileFuser(const Graph& graph) : Fuser(graph) {}
 
   std::vector<Group> Run() {
     for (int i = 0; i < num_nodes(); ++i) {
@@ -197,36 +203,36 @@ class OrtFuser : private Fuser<PlainGroup> {
 };
 
 // All groups, operands before users. Each has one node whose outputs escape, the last.
-std::vector<Group> GroupsOf(const Graph& graph) { return OrtFuser(graph).Run(); }
+std::vector<Group> GroupsOf(const Graph& graph) { return FileFuser(graph).Run(); }
 
 }  // namespace
 
-OrtDevice::OrtDevice(std::shared_ptr<const Library> library, int threads, std::shared_ptr<ProfileDb> profile)
-    : library_(std::move(library)),
+FileDevice::FileDevice(std::shared_ptr<const ModelRuntime> runtime, int threads, std::shared_ptr<ProfileDb> profile)
+    : runtime_(std::move(runtime)),
       threads_(threads),
-      name_(absl::StrCat("onnxruntime (cpu, ", ProcessorName(), ", ", library_->version(), ", method ", kMethodVersion,
-                         ", threads ", threads, ")")),
+      name_(absl::StrCat(runtime_->name(), " (cpu, ", ProcessorName(), ", ", runtime_->version(), ", method ",
+                         kMethodVersion, ", threads ", threads, ")")),
       costs_(name_, std::move(profile)) {}
 
-void OrtDevice::UseSource(const ImportedModel& model) {
+void FileDevice::UseSource(const ImportedModel& model) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::erase_if(files_, [](const File& file) { return file.source.expired(); });
   files_.push_back({model.graph.arena(), model.metadata, model.source});
 }
 
-std::vector<Group> OrtDevice::Partition(const Graph& graph) const { return GroupsOf(graph); }
+std::vector<Group> FileDevice::Partition(const Graph& graph) const { return GroupsOf(graph); }
 
-absl::StatusOr<double> OrtDevice::Measured(const Graph& graph, const Group& group) {
+absl::StatusOr<double> FileDevice::Measured(const Graph& graph, const Group& group) {
   return costs_.Of(GroupSignature(graph, group, [](Value) { return ""; }), [&]() -> absl::StatusOr<ProfileEntry> {
     if (!probe_) probe_.emplace(threads_);
-    absl::StatusOr<ProfileEntry> measured = MeasureGroup(*library_, threads_, graph, group, *probe_);
+    absl::StatusOr<ProfileEntry> measured = MeasureGroup(*runtime_, threads_, graph, group, *probe_);
     if (measured.ok() || absl::IsResourceExhausted(measured.status())) return measured;
     faults_.push_back(absl::StrCat(GroupText(graph, group), ": ", measured.status().message()));
     return ProfileEntry{kRefusedSeconds, kRefusedSeconds, 0, 1};
   });
 }
 
-absl::StatusOr<double> OrtDevice::Cost(const Graph& graph, const Group& group) {
+absl::StatusOr<double> FileDevice::Cost(const Graph& graph, const Group& group) {
   if (IsForeign(graph.node(group.nodes[0]))) return 0;  // by itself, see GroupsOf
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!OnlyReshapes(graph, group)) return Measured(graph, group);
@@ -236,34 +242,34 @@ absl::StatusOr<double> OrtDevice::Cost(const Graph& graph, const Group& group) {
   return seconds * static_cast<double>(group.nodes.size());
 }
 
-std::vector<std::string> OrtDevice::faults() const {
+std::vector<std::string> FileDevice::faults() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return faults_;
 }
 
-Schedule OrtDevice::ScheduleOf(const Graph& graph, std::shared_ptr<const Session> session) const {
+Schedule FileDevice::ScheduleOf(const Graph& graph, std::shared_ptr<const ModelSession> session) const {
   if (!session->left_out().empty()) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (std::find(faults_.begin(), faults_.end(), session->left_out()) == faults_.end()) {
       faults_.push_back(session->left_out());
     }
   }
-  return SessionSchedule().Make(graph, std::move(session), Partition(graph));
+  return SessionSchedule().Make(graph, runtime_->name(), std::move(session), Partition(graph));
 }
 
-absl::StatusOr<Schedule> OrtDevice::CompileFile(const Graph& graph, const std::string& path) const {
-  ASSIGN_OR_RETURN(std::shared_ptr<const Session> session,
-                   library_->LoadFile(path, InputPorts(graph), OutputPorts(graph), threads_));
+absl::StatusOr<Schedule> FileDevice::CompileFile(const Graph& graph, const std::string& path) const {
+  ASSIGN_OR_RETURN(std::shared_ptr<const ModelSession> session,
+                   runtime_->LoadFile(path, InputPorts(graph), OutputPorts(graph), threads_));
   return ScheduleOf(graph, std::move(session));
 }
 
-absl::StatusOr<Schedule> OrtDevice::CompileBytes(const Graph& graph, const std::string& bytes) const {
-  ASSIGN_OR_RETURN(std::shared_ptr<const Session> session,
-                   library_->Load(bytes, InputPorts(graph), OutputPorts(graph), threads_));
+absl::StatusOr<Schedule> FileDevice::CompileBytes(const Graph& graph, const std::string& bytes) const {
+  ASSIGN_OR_RETURN(std::shared_ptr<const ModelSession> session,
+                   runtime_->Load(bytes, InputPorts(graph), OutputPorts(graph), threads_));
   return ScheduleOf(graph, std::move(session));
 }
 
-absl::StatusOr<Schedule> OrtDevice::Compile(const Graph& graph) {
+absl::StatusOr<Schedule> FileDevice::Compile(const Graph& graph) {
   if (graph.mode() != Mode::kInference) {
     return absl::UnimplementedError(absl::StrCat(name(), ": found a graph for training, expected one for inference"));
   }
@@ -282,10 +288,24 @@ absl::StatusOr<Schedule> OrtDevice::Compile(const Graph& graph) {
   return CompileBytes(graph, bytes);
 }
 
-absl::StatusOr<std::unique_ptr<Device>> MakeOrtDevice(const DeviceOptions& options) {
-  ASSIGN_OR_RETURN(std::shared_ptr<const Library> library, Library::Open());
-  const int threads = options.NumThreads();
-  return std::unique_ptr<Device>(std::make_unique<OrtDevice>(std::move(library), threads, options.profile));
+const std::vector<std::string>& FileRuntimes() {
+  static const auto* const names = new std::vector<std::string>{"onnxruntime", "openvino"};
+  return *names;
 }
 
-}  // namespace rewright::ort
+bool IsFileRuntime(const std::string& device) {
+  return absl::c_linear_search(FileRuntimes(), absl::StripSuffix(device, ":cpu"));
+}
+
+absl::StatusOr<std::unique_ptr<Device>> MakeFileDevice(const std::string& device, const DeviceOptions& options) {
+  std::shared_ptr<const ModelRuntime> runtime;
+  if (absl::StartsWith(device, "openvino")) {
+    ASSIGN_OR_RETURN(runtime, openvino::Library::Open());
+  } else {
+    ASSIGN_OR_RETURN(runtime, ort::Library::Open());
+  }
+  return std::unique_ptr<Device>(
+      std::make_unique<FileDevice>(std::move(runtime), options.NumThreads(), options.profile));
+}
+
+}  // namespace rewright

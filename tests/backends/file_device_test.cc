@@ -1,17 +1,18 @@
-// onnxruntime as a device, against the reference interpreter; and what is said where there is none.
-#include <sys/stat.h>
+// onnxruntime and OpenVINO as devices, against the reference interpreter; and what is said where there is none.
+#include "backends/runtimes/file_device.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "backends/common/group.h"
 #include "backends/device_factory.h"
-#include "backends/onnxruntime/ort_device.h"
 #include "core/ir/text.h"
 #include "core/onnx/proto.h"
 #include "core/onnx/source.h"
@@ -31,74 +32,105 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr char kLibrary[] = "REWRIGHT_ONNXRUNTIME";
+constexpr char kOpenVino[] = "REWRIGHT_OPENVINO";
 constexpr char kPython[] = "REWRIGHT_PYTHON";
 
-// With the Python of the repository, where there is one; what the environment said before comes back.
-class OnnxRuntimeTest : public testing::Test {
+// What the environment says before a test comes back behind it.
+class RuntimeErrors : public testing::Test {
  protected:
-  void SetUp() override {
-    for (const char* name : {kLibrary, kPython}) {
+  RuntimeErrors() {
+    for (const char* name : {kLibrary, kOpenVino, kPython}) {
       const char* value = std::getenv(name);
-      if (value != nullptr) before_.emplace_back(name, value);
+      before_.emplace_back(name, value == nullptr ? std::nullopt : std::optional<std::string>(value));
     }
-    if (std::getenv(kLibrary) != nullptr) return;
-    const std::string python = std::string(REWRIGHT_SOURCE_DIR) + "/.venv/bin/python";
-    struct stat found;
-    if (stat(python.c_str(), &found) != 0) GTEST_SKIP() << "tools/python_env.sh makes " << python;
-    setenv(kPython, python.c_str(), 1);
   }
-  void TearDown() override {
-    unsetenv(kLibrary);
-    unsetenv(kPython);
-    for (const auto& [name, value] : before_) setenv(name.c_str(), value.c_str(), 1);
+  ~RuntimeErrors() override {
+    for (const auto& [name, value] : before_) {
+      value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
+    }
   }
-
-  static std::unique_ptr<Device> Make(int threads = 1, const std::string& profile = "") {
-    auto device = MakeDevice("onnxruntime", {threads, *ProfileDb::Open(profile)});
-    EXPECT_TRUE(device.ok()) << device.status();
-    return device.ok() ? *std::move(device) : nullptr;
+  static std::string ErrorWith(const char* variable, const std::string& value, const std::string& device) {
+    setenv(variable, value.c_str(), 1);
+    return MakeDevice(device).status().ToString();
   }
 
  private:
-  std::vector<std::pair<std::string, std::string>> before_;
+  std::vector<std::pair<std::string, std::optional<std::string>>> before_;
 };
 
-class OnnxRuntimeErrors : public testing::Test {
+// A runtime, found by the Python of the repository where that has it and no library is named.
+class RuntimeTest : public RuntimeErrors, public testing::WithParamInterface<const char*> {
  protected:
-  ~OnnxRuntimeErrors() override { unsetenv(kLibrary); }
-  static std::string ErrorWith(const std::string& library) {
-    setenv(kLibrary, library.c_str(), 1);
-    return MakeDevice("onnxruntime").status().ToString();
+  void SetUp() override {
+    const std::string python = std::string(REWRIGHT_SOURCE_DIR) + "/.venv/bin/python";
+    setenv(kPython, python.c_str(), 1);
+    const absl::Status found = MakeDevice(GetParam()).status();
+    if (!found.ok() && std::getenv(variable()) == nullptr) GTEST_SKIP() << found;
+  }
+  static const char* variable() { return std::string(GetParam()) == "openvino" ? kOpenVino : kLibrary; }
+
+  static std::unique_ptr<Device> Make(int threads = 1, const std::string& profile = "") {
+    auto device = MakeDevice(GetParam(), {threads, *ProfileDb::Open(profile)});
+    EXPECT_TRUE(device.ok()) << device.status();
+    return device.ok() ? *std::move(device) : nullptr;
   }
 };
+INSTANTIATE_TEST_SUITE_P(Runtimes, RuntimeTest, testing::Values("onnxruntime", "openvino"),
+                         [](const auto& info) { return std::string(info.param); });
 
-TEST_F(OnnxRuntimeErrors, SayWhatWasLookedForAndWhatWasFound) {
-  EXPECT_THAT(ErrorWith("/nonexistent/libonnxruntime.so"),
+TEST_F(RuntimeErrors, SayWhatWasLookedForAndWhatWasFound) {
+  EXPECT_THAT(ErrorWith(kLibrary, "/nonexistent/libonnxruntime.so", "onnxruntime"),
               testing::AllOf(HasSubstr("device onnxruntime: no library"), HasSubstr("/nonexistent/libonnxruntime.so"),
                              HasSubstr("$REWRIGHT_ONNXRUNTIME names one")));
-  EXPECT_THAT(ErrorWith("libm.so.6"), HasSubstr("libm.so.6 has no function OrtGetApiBase"));
-  EXPECT_THAT(ErrorWith(REWRIGHT_OLD_ONNXRUNTIME),
+  EXPECT_THAT(ErrorWith(kLibrary, "libm.so.6", "onnxruntime"), HasSubstr("libm.so.6 has no function OrtGetApiBase"));
+  EXPECT_THAT(ErrorWith(kLibrary, REWRIGHT_OLD_ONNXRUNTIME, "onnxruntime"),
               HasSubstr("found version 1.3.1, expected one that knows the C API of version 12"));
-  unsetenv(kLibrary);
-  setenv(kPython, "/nonexistent/bin/python", 1);
-  const auto device = MakeDevice("onnxruntime");
-  unsetenv(kPython);
-  if (device.ok()) GTEST_SKIP() << "the loader finds a libonnxruntime.so by itself";
-  EXPECT_THAT(device.status().ToString(),
-              testing::AllOf(HasSubstr("libonnxruntime.so.1"),
-                             HasSubstr("/nonexistent/lib/python3/site-packages/onnxruntime/capi/libonnxruntime.so")));
+  EXPECT_THAT(ErrorWith(kOpenVino, "/nonexistent/libopenvino_c.so", "openvino"),
+              testing::AllOf(HasSubstr("device openvino: no library"), HasSubstr("/nonexistent/libopenvino_c.so"),
+                             HasSubstr("$REWRIGHT_OPENVINO names one")));
+  EXPECT_THAT(ErrorWith(kOpenVino, "libm.so.6", "openvino:cpu"),
+              HasSubstr("libm.so.6 has no function ov_get_openvino_version"));
 }
 
-TEST_F(OnnxRuntimeErrors, OtherNames) {
-  EXPECT_THAT(MakeDevice("onnxruntime:tpu").status().ToString(), HasSubstr("expected cpu, cuda:N, onnxruntime"));
+// The words of OpenVINO have several lines.
+TEST_F(RuntimeErrors, AreThoseOfTheRuntime) {
+  setenv(kOpenVino, REWRIGHT_REFUSING_OPENVINO, 1);
+  const auto device = MakeDevice("openvino");
+  ASSERT_TRUE(device.ok()) << device.status();
+  const Graph graph = *ParseGraph("input x: f32[2]\n%0 = exp(x)\noutput y = %0\n");
+  const std::string words = "openvino: Exception from a.cc:1: the model is refused";
+  EXPECT_EQ((*device)->Compile(graph).status().message(), words);
+  EXPECT_EQ(*(*device)->Cost(graph, (*device)->Partition(graph)[0]), kRefusedSeconds);
+  EXPECT_THAT((*device)->faults(), ElementsAre(HasSubstr(words)));
+}
+
+TEST_F(RuntimeErrors, NameThePackageOfPython) {
+  for (const char* variable : {kLibrary, kOpenVino}) unsetenv(variable);
+  const std::string program = "/nonexistent/bin/python", packages = "/nonexistent/lib/python3/site-packages/";
+  setenv(kPython, program.c_str(), 1);
+  for (const auto& [device, name, place] :
+       {std::tuple("onnxruntime", "libonnxruntime.so.1", "onnxruntime/capi/libonnxruntime.so"),
+        {"openvino", "libopenvino_c.so", "openvino/libs/libopenvino_c.so"}}) {
+    const auto made = MakeDevice(device);
+    if (made.ok()) GTEST_SKIP() << "the loader finds a library of " << device << " by itself";
+    EXPECT_THAT(made.status().ToString(), testing::AllOf(HasSubstr(name), HasSubstr(packages + place)));
+  }
+}
+
+TEST_F(RuntimeErrors, OtherNames) {
+  for (const char* name : {"onnxruntime:tpu", "openvino:gpu"}) {
+    EXPECT_THAT(MakeDevice(name).status().ToString(), HasSubstr("expected cpu, cuda:N, onnxruntime, openvino")) << name;
+    EXPECT_FALSE(IsFileRuntime(name));
+  }
+  EXPECT_TRUE(IsFileRuntime("onnxruntime:cpu") && IsFileRuntime("openvino"));
 }
 
 // A model is named as a source while another thread compiles. The thread sanitizer reports a list of sources without a
 // lock here.
-TEST_F(OnnxRuntimeTest, SourcesAreNamedBesideACompilation) {
+TEST_P(RuntimeTest, SourcesAreNamedBesideACompilation) {
   const std::unique_ptr<Device> device = Make();
   ASSERT_NE(device, nullptr);
-  auto& ort = dynamic_cast<ort::OrtDevice&>(*device);
+  auto& files = dynamic_cast<FileDevice&>(*device);
   const absl::StatusOr<Graph> graph = ParseGraph("input x: f32[2]\n%1 = exp(x)\noutput y = %1\n");
   ASSERT_TRUE(graph.ok());
   std::atomic<bool> ends = false;
@@ -111,17 +143,17 @@ TEST_F(OnnxRuntimeTest, SourcesAreNamedBesideACompilation) {
     for (size_t i = 0; !ends; ++i) {
       model.source = std::make_shared<OnnxSource>(empty, 17, graph->arena(), absl::flat_hash_map<std::string, Value>());
       alive[i % alive.size()] = model.source;
-      ort.UseSource(model);
+      files.UseSource(model);
     }
   });
   absl::Status compiled;
-  for (int i = 0; i < 50; ++i) compiled.Update(ort.Compile(*graph).status());
+  for (int i = 0; i < 10; ++i) compiled.Update(files.Compile(*graph).status());
   ends = true;
   namer.join();
   EXPECT_EQ(compiled, absl::OkStatus());
 }
 
-TEST_F(OnnxRuntimeTest, RandomGraphsAgreeWithTheInterpreter) {
+TEST_P(RuntimeTest, RandomGraphsAgreeWithTheInterpreter) {
   for (const int threads : {1, 2}) {
     const auto device = Make(threads);
     ASSERT_NE(device, nullptr);
@@ -134,7 +166,7 @@ TEST_F(OnnxRuntimeTest, RandomGraphsAgreeWithTheInterpreter) {
   }
 }
 
-TEST_F(OnnxRuntimeTest, TypesAndOddOutputs) {
+TEST_P(RuntimeTest, TypesAndOddOutputs) {
   const auto device = Make();
   ASSERT_NE(device, nullptr);
   // An input and a weight that are outputs, one value twice, no elements, an input that nothing reads.
@@ -163,7 +195,7 @@ output g = %3
 }
 
 // onnxruntime 1.31 makes an invalid model of it by its own fusion: it runs with fewer optimizations then.
-TEST_F(OnnxRuntimeTest, LayerNormOfAVectorInParts) {
+TEST_P(RuntimeTest, LayerNormOfAVectorInParts) {
   const auto device = Make();
   ASSERT_NE(device, nullptr);
   const Graph graph = GraphWithWeights(R"(
@@ -187,7 +219,7 @@ output y = %10
   ExpectAgrees(*device, graph, -1, 1, 1);
 }
 
-TEST_F(OnnxRuntimeTest, EveryNodeIsInOneGroup) {
+TEST_P(RuntimeTest, EveryNodeIsInOneGroup) {
   const auto device = Make();
   ASSERT_NE(device, nullptr);
   const auto labels = [&](const Graph& graph) {
@@ -235,7 +267,7 @@ state v: f32[128,64]
 output y = %2
 )";
 
-TEST_F(OnnxRuntimeTest, CostsAreMeasuredOnceAndKept) {
+TEST_P(RuntimeTest, CostsAreMeasuredOnceAndKept) {
   const std::string path = TemporaryFile("rewright_onnxruntime.db");
   std::remove(path.c_str());
   const Graph graph = GraphWithWeights(kMlp, -1, 1, 1);
@@ -244,7 +276,7 @@ TEST_F(OnnxRuntimeTest, CostsAreMeasuredOnceAndKept) {
     const auto device = Make(1, path);
     ASSERT_NE(device, nullptr);
     name = device->name();
-    EXPECT_THAT(name, testing::AllOf(HasSubstr("onnxruntime (cpu, "), HasSubstr(", threads 1)")));
+    EXPECT_THAT(name, testing::AllOf(HasSubstr(absl::StrCat(GetParam(), " (cpu, ")), HasSubstr(", threads 1)")));
     for (const Group& group : device->Partition(graph)) {
       const auto seconds = device->Cost(graph, group);
       ASSERT_TRUE(seconds.ok()) << seconds.status();
@@ -267,7 +299,7 @@ TEST_F(OnnxRuntimeTest, CostsAreMeasuredOnceAndKept) {
 }
 
 // A matrix product with 64 times the work, on operands that no cache forgives.
-TEST_F(OnnxRuntimeTest, MoreWorkCostsMore) {
+TEST_P(RuntimeTest, MoreWorkCostsMore) {
   const auto device = Make();
   ASSERT_NE(device, nullptr);
   const auto cost = [&](const std::string& text) {
@@ -290,7 +322,7 @@ TEST_F(OnnxRuntimeTest, MoreWorkCostsMore) {
 }
 
 // Indices of a weight lie within the axis, in copies as well.
-TEST_F(OnnxRuntimeTest, GatherByKnownIndicesIsMeasured) {
+TEST_P(RuntimeTest, GatherByKnownIndicesIsMeasured) {
   const auto device = Make();
   ASSERT_NE(device, nullptr);
   const Graph graph = GraphWithWeights(R"(
@@ -307,7 +339,7 @@ output y = %0
 }
 
 // An operator that only Rewright knows is refused.
-TEST_F(OnnxRuntimeTest, SaysWhatItRefuses) {
+TEST_P(RuntimeTest, SaysWhatItRefuses) {
   const auto device = Make();
   ASSERT_NE(device, nullptr);
   const absl::StatusOr<Graph> graph = ParseGraph(R"(
@@ -317,14 +349,15 @@ output y = %0
 )");
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_THAT(device->Compile(*graph).status().ToString(),
-              testing::AllOf(HasSubstr("onnxruntime: "), HasSubstr("RandomUniform")));
+              testing::AllOf(HasSubstr(absl::StrCat(GetParam(), ": ")), HasSubstr("RandomUniform")));
   const auto seconds = device->Cost(*graph, device->Partition(*graph)[0]);
   ASSERT_TRUE(seconds.ok()) << seconds.status();
-  EXPECT_EQ(*seconds, ort::kRefusedSeconds);
-  EXPECT_THAT(device->faults(), ElementsAre(testing::AllOf(HasSubstr("random_uniform"), HasSubstr("onnxruntime: "))));
+  EXPECT_EQ(*seconds, kRefusedSeconds);
+  EXPECT_THAT(device->faults(),
+              ElementsAre(testing::AllOf(HasSubstr("random_uniform"), HasSubstr(absl::StrCat(GetParam(), ": ")))));
 }
 
-TEST_F(OnnxRuntimeTest, RunsNoStepsOfTraining) {
+TEST_P(RuntimeTest, RunsNoStepsOfTraining) {
   const auto device = Make();
   ASSERT_NE(device, nullptr);
   auto arena = std::make_shared<Arena>(Mode::kTraining);
