@@ -103,10 +103,28 @@ def _write(function, tensors, inputs, outputs, path):
     graph = make_fx(function, tracing_mode="real")(*(tensor.detach() for tensor in tensors))
     _merge_cuts(graph.graph)
     _mark_collectives(graph.graph)
+    _cut_out_pieces(graph.graph)
+    _erase_unused(graph.graph)
     graph.recompile()
     program = torch.export.export(graph, tuple(tensors))
-    torch.onnx.export(program, (), path, dynamo=True, optimize=False, external_data=False, verbose=False,
-                      input_names=inputs, output_names=outputs)
+    written = torch.onnx.export(program, (), dynamo=True, optimize=False, verbose=False, input_names=inputs,
+                                output_names=outputs)
+    _name_values(written.model.graph, {*inputs, *outputs})
+    written.save(path, external_data=False)
+
+
+def _name_values(graph, taken):
+    """Names of their own for collectives, and for values that have the name of an input."""
+    counts = {}
+    for node in graph:
+        for value in node.outputs:
+            if value.is_graph_output():
+                continue
+            if node.domain == DOMAIN:
+                counts[node.op_type] = counts.get(node.op_type, 0) + 1
+                value.name = f"{node.op_type}_{counts[node.op_type]}"
+            elif value.name in taken:
+                value.name += "_inside"
 
 
 def _is(node, *targets):
@@ -195,6 +213,21 @@ def _mark_collectives(graph):
                 {"dtype": value.dtype, "shape": list(value.shape), "version": 1})
         made.meta["val"] = value
         node.replace_all_uses_with(made)
-    for node in reversed(graph.nodes):  # what PyTorch keeps for its effects
-        if not node.users and (_is_collective(node) or node.op == "call_function" and not node.is_impure()):
+
+
+def _cut_out_pieces(graph):
+    """Pieces of a split as slices, which need no list of tensors."""
+    for node in list(graph.nodes):
+        if _is(node, operator.getitem) and _is(node.args[0], _ATEN.split.Tensor):
+            tensor, size, axis = (*node.args[0].args, 0)[:3]
+            with graph.inserting_before(node):
+                piece = graph.call_function(_ATEN.slice.Tensor,
+                                            (tensor, axis, node.args[1] * size, (node.args[1] + 1) * size))
+            piece.meta["val"] = node.meta["val"]
+            node.replace_all_uses_with(piece)
+
+
+def _erase_unused(graph):
+    for node in reversed(graph.nodes):  # collectives, too, which PyTorch keeps for their effects
+        if not node.users and node.op == "call_function" and (_is_collective(node) or not node.is_impure()):
             graph.erase_node(node)

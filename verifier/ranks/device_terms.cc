@@ -28,59 +28,135 @@ absl::StatusOr<Value> DeviceTerms::Each(size_t depth, const char* op, Value oper
   return Value{node, 0};
 }
 
+int DeviceTerms::AxisOf(NodeId node) const {
+  const auto found = axis_of_.find(node);
+  return found == axis_of_.end() ? -1 : found->second;
+}
+
+absl::StatusOr<Value> DeviceTerms::RepeatAt(size_t depth, size_t at, Value value) {
+  ASSIGN_OR_RETURN(value, Each(depth, "replicate", value, {{"degree", size(at)}}));
+  return Noted(value, at);
+}
+
+absl::StatusOr<Value> DeviceTerms::CutAt(size_t depth, size_t at, Value value, int64_t axis) {
+  ASSIGN_OR_RETURN(value, Each(depth, "partition", value, {{"axis", axis}, {"degree", size(at)}}));
+  return Noted(value, at);
+}
+
 absl::StatusOr<Value> DeviceTerms::OnAll(Value value) {
   for (size_t at = axes_.size(); at-- > 0;) {
-    ASSIGN_OR_RETURN(value, Each(0, "replicate", value, {{"degree", size(at)}}));
+    ASSIGN_OR_RETURN(value, RepeatAt(0, at, value));
   }
   return value;
 }
 
-absl::StatusOr<Value> DeviceTerms::Place(Value core, const MeshPlacement& placement) {
-  int64_t summands = 0;
-  for (int axis : axes_) summands += placement[axis] == kSummand;
+absl::StatusOr<Value> DeviceTerms::Place(Value whole, const MeshPlacement& placement) {
   for (size_t at = 0; at < axes_.size(); ++at) {
     const int place = placement[axes_[at]];
-    if (place == kSummand) {
-      --summands;
-    } else if (place == kWhole) {
-      ASSIGN_OR_RETURN(core, Each(at, "replicate", core, {{"degree", size(at)}}));
-    } else {
-      ASSIGN_OR_RETURN(core, Each(at, "partition", core, {{"axis", summands + place}, {"degree", size(at)}}));
-    }
+    ASSIGN_OR_RETURN(whole, place == kWhole ? RepeatAt(at, at, whole) : CutAt(at, at, whole, place));
   }
-  return core;
+  return whole;
 }
 
-absl::StatusOr<Value> DeviceTerms::SumOf(Value value, const MeshPlacement& placement) {
-  std::vector<int64_t> sums;
+absl::StatusOr<Value> DeviceTerms::Repeat(Value value, const MeshPlacement& placement) {
   for (size_t at = 0; at < axes_.size(); ++at) {
-    if (placement[axes_[at]] == kSummand) sums.push_back(static_cast<int64_t>(at));
+    if (placement[axes_[at]] != kWhole) continue;
+    ASSIGN_OR_RETURN(value, RepeatAt(at, at, value));
   }
-  if (sums.empty()) return value;
-  return arena_.Apply("reduce_sum", {value}, {{"axes", sums}, {"keepdims", int64_t{0}}});
+  return value;
+}
+
+absl::StatusOr<Value> DeviceTerms::Join(Value value, const MeshPlacement& placement, bool lacks_whole) {
+  int64_t before = 0, behind = 0;  // axes of the mesh that the value has, before and behind the one in question
+  for (int axis : axes_) before += placement[axis] != kWhole || !lacks_whole;
+  for (size_t at = axes_.size(); at-- > 0;) {
+    const int place = placement[axes_[at]];
+    if (place == kWhole && lacks_whole) continue;
+    --before;
+    if (place == kWhole) {
+      ++behind;
+    } else if (place == kSummand) {
+      ASSIGN_OR_RETURN(value, arena_.Apply("reduce_sum", {value},
+                                           {{"axes", std::vector<int64_t>{before}}, {"keepdims", int64_t{0}}}));
+    } else {
+      ASSIGN_OR_RETURN(value, Each(static_cast<size_t>(before), "combine", value, {{"axis", behind + place}}));
+    }
+  }
+  return value;
 }
 
 absl::StatusOr<Value> DeviceTerms::Constant(const RankStep& step) {
   if (step.constants.size() == 1) return OnAll(arena_.AddConstant(step.constants[0]));
-  // Elements of all ranks in a row, those of other axes of the mesh at place 0.
-  const TensorType& type = step.node->outputs[0];
+  ASSIGN_OR_RETURN(const std::optional<Value> by_place, ByPlace(step));
+  if (by_place) return *by_place;
   Shape shape;
   for (size_t at = 0; at < axes_.size(); ++at) shape.push_back(size(at));
-  shape.insert(shape.end(), type.shape.begin(), type.shape.end());
-  Tensor all(TensorType{type.dtype, shape});
-  int64_t ranks = 1;
-  for (size_t at = 0; at < axes_.size(); ++at) ranks *= size(at);
-  const int64_t elements = step.constants[0].num_elements();
+  const int64_t ranks = NumElements(shape), elements = step.constants[0].num_elements();
+  shape.insert(shape.end(), step.types[0].shape.begin(), step.types[0].shape.end());
+  Tensor all(TensorType{step.types[0].dtype, shape});
   for (int64_t place = 0; place < ranks; ++place) {
-    int64_t rank = 0, rest = place, stride = 1;
-    for (int axis = static_cast<int>(plan_.mesh.size()) - 1; axis >= 0; stride *= plan_.mesh[axis--].size) {
-      if (std::find(axes_.begin(), axes_.end(), axis) == axes_.end()) continue;
-      rank += rest % plan_.mesh[axis].size * stride;
-      rest /= plan_.mesh[axis].size;
-    }
-    for (int64_t i = 0; i < elements; ++i) all.Set(place * elements + i, step.constants[rank].At(i));
+    std::vector<int64_t> places(axes_.size());
+    int64_t rest = place;
+    for (size_t at = axes_.size(); at-- > 0; rest /= size(at)) places[at] = rest % size(at);
+    const Tensor& constant = ConstantAt(step, places);
+    for (int64_t i = 0; i < elements; ++i) all.Set(place * elements + i, constant.At(i));
   }
   return arena_.AddConstant(all);
+}
+
+const Tensor& DeviceTerms::ConstantAt(const RankStep& step, const std::vector<int64_t>& places) const {
+  if (step.constants.size() == 1) return step.constants[0];
+  int64_t rank = 0;
+  for (size_t axis = 0; axis < plan_.mesh.size(); ++axis) {
+    const auto found = std::find(axes_.begin(), axes_.end(), static_cast<int>(axis));
+    rank = rank * plan_.mesh[axis].size + (found == axes_.end() ? 0 : places[found - axes_.begin()]);
+  }
+  return step.constants[rank];
+}
+
+absl::StatusOr<std::optional<Value>> DeviceTerms::ByPlace(const RankStep& step) {
+  const TensorType& type = step.types[0];
+  if (type.dtype == DType::kBool) return std::nullopt;
+  for (const Tensor& constant : step.constants) {
+    for (int64_t i = 1; i < constant.num_elements(); ++i) {
+      if (constant.At(i) != constant.At(0)) return std::nullopt;
+    }
+    if (constant.num_elements() == 0) return std::nullopt;
+  }
+  std::vector<int64_t> places(axes_.size(), 0);
+  const double begin = ConstantAt(step, places).At(0);
+  std::optional<size_t> along;
+  double growth = 0;
+  for (size_t at = 0; at < axes_.size(); ++at) {
+    for (int64_t p = 1; p < size(at); ++p) {
+      places[at] = p;
+      const double more = ConstantAt(step, places).At(0) - begin;
+      if (p == 1 && more != 0) {
+        if (along) return std::nullopt;
+        along = at;
+        growth = more;
+      }
+      if (more != (along == at ? growth * static_cast<double>(p) : 0)) return std::nullopt;
+    }
+    places[at] = 0;
+  }
+  if (!along) return std::nullopt;
+  const Value first = arena_.AddConstant(Tensor::Scalar(type.dtype, begin));
+  const Value step_by = arena_.AddConstant(Tensor::Scalar(type.dtype, growth));
+  ASSIGN_OR_RETURN(Value value, arena_.Apply("iota", {}, {{"shape", Shape{size(*along)}},
+                                                          {"axis", int64_t{0}}, {"dtype", type.dtype}}));
+  Noted(value, *along);
+  ASSIGN_OR_RETURN(value, arena_.Apply("mul", {value, step_by}));
+  ASSIGN_OR_RETURN(value, arena_.Apply("add", {value, first}));
+  for (size_t at = *along; at-- > 0;) {
+    ASSIGN_OR_RETURN(value, RepeatAt(0, at, value));
+  }
+  for (size_t at = *along + 1; at < axes_.size(); ++at) {
+    ASSIGN_OR_RETURN(value, RepeatAt(at, at, value));
+  }
+  if (type.shape.empty()) return value;
+  ASSIGN_OR_RETURN(value, Each(axes_.size(), "expand", value, {{"shape", type.shape}}));
+  return value;
 }
 
 absl::StatusOr<std::vector<Value>> DeviceTerms::Apply(const RankStep& step, const std::vector<Value>& operands) {
@@ -90,7 +166,7 @@ absl::StatusOr<std::vector<Value>> DeviceTerms::Apply(const RankStep& step, cons
   }
   const bool made = operands.empty();
   ASSIGN_OR_RETURN(const NodeId node,
-                   arena_.Add(Lifted(*step.node->op, made ? 0 : axes_.size()), operands, step.node->attrs));
+                   arena_.Add(Lifted(*step.op, made ? 0 : axes_.size()), operands, step.attrs));
   std::vector<Value> values;
   for (int32_t k = 0; k < static_cast<int32_t>(arena_.node(node).outputs.size()); ++k) {
     values.push_back({node, k});
@@ -151,10 +227,9 @@ absl::StatusOr<Value> DeviceTerms::Collective(const RankStep& step, Value operan
   int64_t count = others;
   for (int64_t at : places) {
     if (collective.kind == CollectiveKind::kReduceScatter) {
-      ASSIGN_OR_RETURN(value, Each(at, "partition", value,
-                                   {{"axis", count - at + collective.axis}, {"degree", size(at)}}));
+      ASSIGN_OR_RETURN(value, CutAt(at, at, value, count - at + collective.axis));
     } else {
-      ASSIGN_OR_RETURN(value, Each(at, "replicate", value, {{"degree", size(at)}}));
+      ASSIGN_OR_RETURN(value, RepeatAt(at, at, value));
     }
     ++count;
   }

@@ -62,9 +62,9 @@ class RanksRun {
       const RankStep& step = program_.steps[number];
       std::vector<Value> results;
       if (step.IsInput()) {
-        ASSIGN_OR_RETURN(const Value input, InputOf(model_, step.node->name));
-        ASSIGN_OR_RETURN(results.emplace_back(), terms.Place(input, plan_.inputs.at(step.node->name)));
-      } else if (step.node->op == nullptr) {
+        ASSIGN_OR_RETURN(const Value input, InputOf(model_, step.name));
+        ASSIGN_OR_RETURN(results.emplace_back(), terms.Place(input, plan_.inputs.at(step.name)));
+      } else if (step.op == nullptr) {
         ASSIGN_OR_RETURN(results.emplace_back(), terms.Constant(step));
       } else {
         std::vector<Value> operands;
@@ -74,8 +74,8 @@ class RanksRun {
       for (int32_t k = 0; k < static_cast<int32_t>(results.size()); ++k) {
         const TensorType found = model_.arena()->type(results[k]);
         if (Shape(found.shape.begin() + static_cast<int64_t>(axes.size()), found.shape.end()) !=
-            step.node->outputs[k].shape) {
-          return absl::InvalidArgumentError(absl::StrCat(step.name, ": found ", step.node->outputs[k].ToString(),
+            step.types[k].shape) {
+          return absl::InvalidArgumentError(absl::StrCat(step.name, ": found ", step.types[k].ToString(),
                                                          " on a rank, expected ", found.ToString(),
                                                          " on all, the mesh first"));
         }
@@ -180,8 +180,8 @@ class RanksProof {
     const absl::Time end = absl::Now() + absl::Seconds(options_.time_limit_s);
     for (int number = 0; number < static_cast<int>(program_.steps.size()); ++number) {
       const RankStep& step = program_.steps[number];
-      result_.values += step.node->op != nullptr ? static_cast<int>(step.node->outputs.size()) : 0;
-      for (int32_t k = 0; k < static_cast<int32_t>(step.node->outputs.size()); ++k) {
+      result_.values += step.op != nullptr ? static_cast<int>(step.types.size()) : 0;
+      for (int32_t k = 0; k < static_cast<int32_t>(step.types.size()); ++k) {
         if (IsStopped(options_.stop)) return absl::CancelledError("interrupted");
         if (absl::Now() > end) {
           result_.time_out = true;
@@ -192,20 +192,24 @@ class RanksProof {
     }
     RETURN_IF_ERROR(Conclude(&claims));
     result_.immediate = claims.immediate();
+    result_.at_any_size = claims.at_any_size();
     result_.claims = claims.TakeRules();
+    if (result_.equality == Equality::kOpen) {
+      for (const auto& [at, rule] : claims.undecided()) result_.undecided.push_back(rule);
+    }
     return absl::OkStatus();
   }
 
   absl::Status State(const StepValue& at, RankClaims* claims) {
     const RankStep& step = program_.steps[at.first];
     if (step.IsInput()) {
-      ASSIGN_OR_RETURN(const Value input, InputOf(model_, step.node->name));
-      claims->Assume(at, {input, plan_.inputs.at(step.node->name)});
+      ASSIGN_OR_RETURN(const Value input, InputOf(model_, step.name));
+      claims->Assume(at, {input, plan_.inputs.at(step.name)});
       return absl::OkStatus();
     }
     std::vector<Statement> candidates = CandidatesOf(at);
     if (!candidates.empty()) seen_.emplace(at, candidates[0]);
-    if (step.node->op == nullptr) {
+    if (step.op == nullptr) {
       if (step.constants.size() > 1 && !candidates.empty() && model_.IsKnown(candidates[0].value)) {
         claims->Assume(at, candidates[0]);
       }

@@ -52,6 +52,8 @@ struct EqualRanksResult {
   int statements = 0;  // about them, proved
   int immediate = 0;   // of them: both sides are the same term
   std::vector<Rule> claims;  // the others, each once
+  int at_any_size = 0;       // of them: for any sizes, and any number of ranks along each axis of the mesh
+  std::vector<Rule> undecided;  // claims without a proof that the elements suggest, where outputs are open
   std::vector<RankDifference> differences;
   std::optional<RankFault> fault;
   std::vector<std::string> open;  // outputs without a proof, or why there is none

@@ -9,6 +9,7 @@
 #include "substitutions/language/rule_printer.h"
 #include "verifier/equal/region.h"
 #include "verifier/prove_rule.h"
+#include "verifier/ranks/claim_sizes.h"
 #include "verifier/ranks/device_terms.h"
 
 namespace rewright {
@@ -22,20 +23,19 @@ class ModelTerms {
   ModelTerms(const Graph& model, Arena& arena) : model_(model), arena_(arena) {}
 
   void Put(Value value, Value term) { terms_[value] = term; }
-  bool Has(Value value) const { return terms_.contains(value); }
 
-  absl::StatusOr<Value> Leaf(Value value) {
-    if (const auto found = terms_.find(value); found != terms_.end()) return found->second;
-    ASSIGN_OR_RETURN(const Value leaf,
-                     arena_.AddInput(absl::StrCat("v", value.node, ".", value.output), model_.type(value)));
-    terms_[value] = leaf;
-    return leaf;
+  const Value* Find(Value value) const {
+    const auto found = terms_.find(value);
+    return found == terms_.end() ? nullptr : &found->second;
   }
 
   absl::StatusOr<Value> Term(Value value) {
     if (const auto found = terms_.find(value); found != terms_.end()) return found->second;
     const Node& node = model_.node(value.node);
-    if (node.leaf == LeafKind::kInput) return Leaf(value);
+    if (node.leaf == LeafKind::kInput) {
+      ASSIGN_OR_RETURN(terms_[value], arena_.AddInput(node.name, model_.type(value)));
+      return terms_[value];
+    }
     if (node.op == nullptr) return terms_[value] = arena_.AddConstant(*model_.arena()->Elements(value.node));
     std::vector<Value> operands;
     for (Value operand : node.operands) {
@@ -83,7 +83,7 @@ RankClaims::Piece RankClaims::PieceOf(const StepValue& at, int depth) const {
     const auto found = statements_.find(value);
     const bool is_root = value == at;
     const bool is_leaf = !is_root && found != statements_.end() &&
-                         (left == 0 || program_.steps[value.first].node->op == nullptr);
+                         (left == 0 || program_.steps[value.first].op == nullptr);
     if (const auto [seen, first] = visited.emplace(value, left); !first) {
       if (seen->second >= left) continue;
       seen->second = left;
@@ -147,34 +147,31 @@ absl::StatusOr<bool> RankClaims::Holds(const StepValue& at, const Statement& sta
   region.arena = std::make_shared<Arena>();
   ModelTerms model(model_, *region.arena);
   DeviceTerms terms(*region.arena, plan_, axes);
+  ClaimSizes sizes(plan_, axes);
+  sizes.AddTerms(&terms);
   std::map<StepValue, Value> values;
-  std::map<StepValue, Value> cores;
-  for (const auto& [value, known] : piece.leaves) {
-    if (!known->statement.HasSummands()) continue;
-    TensorType type = model_.type(known->statement.value);
-    int summands = 0;
-    for (int axis : axes) {
-      if (known->statement.placement[axis] != kSummand) continue;
-      type.shape.insert(type.shape.begin() + summands++, plan_.mesh[axis].size);
+  // A value that ranks hold in summands is their sum for all readers.
+  for (const bool summands : {true, false}) {
+    for (const auto& [value, known] : piece.leaves) {
+      const auto& [whole, placement] = known->statement;
+      if (known->statement.HasSummands() != summands) continue;
+      const TensorType type = program_.steps[value.first].types[value.second];
+      if (!summands && model.Find(whole) != nullptr) {
+        ASSIGN_OR_RETURN(values[value], terms.Place(*model.Find(whole), placement));
+        sizes.Add(-1, type.shape, placement);
+        continue;
+      }
+      ASSIGN_OR_RETURN(const Value parts, region.arena->AddInput(absl::StrCat("x", value.first, ".", value.second),
+                                                                 sizes.PartsOf(type, placement)));
+      sizes.Add(parts.node, type.shape, placement);
+      ASSIGN_OR_RETURN(const Value joined, terms.Join(parts, placement, /*lacks_whole=*/true));
+      model.Put(whole, joined);
+      ASSIGN_OR_RETURN(values[value], terms.Repeat(parts, placement));
     }
-    ASSIGN_OR_RETURN(const Value core, region.arena->AddInput(absl::StrCat("s", value.first, ".", value.second), type));
-    std::vector<int64_t> sums;
-    for (int k = 0; k < summands; ++k) sums.push_back(k);
-    if (!model.Has(known->statement.value)) {
-      ASSIGN_OR_RETURN(const Value sum,
-                       region.arena->Apply("reduce_sum", {core}, {{"axes", sums}, {"keepdims", int64_t{0}}}));
-      model.Put(known->statement.value, sum);
-    }
-    ASSIGN_OR_RETURN(values[value], terms.Place(core, known->statement.placement));
-  }
-  for (const auto& [value, known] : piece.leaves) {
-    if (known->statement.HasSummands()) continue;
-    ASSIGN_OR_RETURN(const Value core, model.Leaf(known->statement.value));
-    ASSIGN_OR_RETURN(values[value], terms.Place(core, known->statement.placement));
   }
   for (int number : piece.steps) {
     const RankStep& step = program_.steps[number];
-    if (step.node->op == nullptr) {
+    if (step.op == nullptr) {
       ASSIGN_OR_RETURN((values[{number, 0}]), terms.Constant(step));
       continue;
     }
@@ -184,38 +181,55 @@ absl::StatusOr<bool> RankClaims::Holds(const StepValue& at, const Statement& sta
     for (int32_t k = 0; k < static_cast<int32_t>(results.size()); ++k) values[{number, k}] = results[k];
     ++region.applications;
   }
-  MeshPlacement of_sum = statement.placement;
-  std::vector<int> others;
-  for (int axis : axes) {
-    if (statement.placement[axis] != kSummand) others.push_back(axis);
-  }
+  sizes.Add(-1, program_.steps[at.first].types[at.second].shape, statement.placement);
   ASSIGN_OR_RETURN(const Value whole, model.Term(statement.value));
-  ASSIGN_OR_RETURN(const Value left, DeviceTerms(*region.arena, plan_, others).Place(whole, of_sum));
-  ASSIGN_OR_RETURN(const Value right, terms.SumOf(values.at(at), statement.placement));
+  std::vector<int> repeated;
+  for (int axis : axes) {
+    if (statement.placement[axis] == kWhole) repeated.push_back(axis);
+  }
+  DeviceTerms on_all(*region.arena, plan_, repeated);
+  ASSIGN_OR_RETURN(const Value left, on_all.Place(whole, statement.placement));
+  ASSIGN_OR_RETURN(const Value right, terms.Join(values.at(at), statement.placement, /*lacks_whole=*/false));
+  sizes.AddTerms(&on_all);
   if (region.arena->type(left) != region.arena->type(right)) return false;
   if (left == right) {
     ++immediate_;
     return true;
   }
   region.pairs = {{left, right}};
-  const absl::StatusOr<Rule> rule = RegionRule(region, absl::StrCat("claim-", rules_.size() + 1));
-  return rule.ok() ? IsProved(*rule) : false;
+  // Sizes that have names first: the claim is then about all of them, and easier to prove.
+  for (const Naming naming : kNamings) {
+    const absl::StatusOr<Rule> rule = NamedRule(region, sizes.Names(naming, true), sizes.Names(naming, false));
+    if (!rule.ok()) return false;  // the ranks read what the model does not
+    if (Judge(*rule, /*named=*/true) == Verdict::kProved) return true;
+  }
+  ASSIGN_OR_RETURN(const Rule rule, NamedRule(region, nullptr, nullptr));
+  const Verdict verdict = Judge(rule, /*named=*/false);
+  if (verdict == Verdict::kUnknown) undecided_.emplace(at, rule);
+  return verdict == Verdict::kProved;
 }
 
-absl::StatusOr<bool> RankClaims::IsProved(const Rule& rule) {
+absl::StatusOr<Rule> RankClaims::NamedRule(const Region& region, const SizeNames& of_whole,
+                                           const SizeNames& of_rank) const {
+  return RegionRule(region, absl::StrCat("claim-", rules_.size() + 1), of_whole, of_rank);
+}
+
+Verdict RankClaims::Judge(const Rule& rule, bool named) {
   Rule unnamed = rule;
   unnamed.name = "claim";
-  const auto [judged, first] = judged_.emplace(PrintRule(unnamed), false);
+  const auto [judged, first] = judged_.emplace(PrintRule(unnamed), Verdict::kUnknown);
   if (!first) return judged->second;
   RuleProofOptions options;
   options.work_limit_s = options.instance_limit_s = limit_s_;
   options.use = RuleUse::kProof;
   options.classify = false;
   options.stop = stop_;
-  if (ProveRule(rule, options).verdict != Verdict::kProved) return false;
-  judged->second = true;
-  rules_.push_back(rule);
-  return true;
+  judged->second = ProveRule(rule, options).verdict;
+  if (judged->second == Verdict::kProved) {
+    rules_.push_back(rule);
+    at_any_size_ += named;
+  }
+  return judged->second;
 }
 
 }  // namespace rewright

@@ -9,6 +9,8 @@
 #include "absl/status/statusor.h"
 #include "core/base/stop.h"
 #include "substitutions/language/rule.h"
+#include "verifier/equal/region.h"
+#include "verifier/prove/prove_instance.h"
 #include "verifier/ranks/rank_program.h"
 
 namespace rewright {
@@ -39,7 +41,11 @@ class RankClaims {
   const Statement* Find(const StepValue& at) const;
 
   int immediate() const { return immediate_; }
+  // Proved claims that hold for any sizes and any number of ranks along each axis of the mesh.
+  int at_any_size() const { return at_any_size_; }
   std::vector<Rule> TakeRules() { return std::move(rules_); }
+  // The first claim about each value that was neither proved nor refuted.
+  const std::map<StepValue, Rule>& undecided() const { return undecided_; }
 
  private:
   struct Known {
@@ -53,7 +59,8 @@ class RankClaims {
   std::vector<int> AxesOf(const Statement& statement, const Piece& piece) const;
   absl::StatusOr<bool> Holds(const StepValue& at, const Statement& statement, const Piece& piece,
                              const std::vector<int>& axes);
-  absl::StatusOr<bool> IsProved(const Rule& rule);
+  absl::StatusOr<Rule> NamedRule(const Region& region, const SizeNames& of_whole, const SizeNames& of_rank) const;
+  Verdict Judge(const Rule& rule, bool named);
 
   const Graph& model_;
   const RankPlan& plan_;
@@ -61,9 +68,11 @@ class RankClaims {
   const double limit_s_;
   const StopFlag stop_;
   std::map<StepValue, Known> statements_;
-  std::map<std::string, bool> judged_;  // by the text of the rule
-  std::vector<Rule> rules_;             // that are proved
+  std::map<std::string, Verdict> judged_;  // by the text of the rule
+  std::vector<Rule> rules_;                // that are proved
+  std::map<StepValue, Rule> undecided_;
   int immediate_ = 0;
+  int at_any_size_ = 0;
 };
 
 }  // namespace rewright

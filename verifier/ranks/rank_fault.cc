@@ -1,6 +1,7 @@
 #include "verifier/ranks/rank_fault.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,13 @@
 
 namespace rewright {
 namespace {
+
+// True for a number of ranks, tokens.. by which something may be too large or too small; not for 1.
+bool IsOfCounts(double factor) {
+  if (factor <= 0) return false;
+  const double count = factor > 1 ? factor : 1 / factor;
+  return count > 1.5 && count < 1e6 && std::abs(count - std::round(count)) < 1e-9 * count;
+}
 
 class FaultSearch {
  public:
@@ -43,8 +51,9 @@ class FaultSearch {
       Blame(absl::StrCat(KindText(Step(*above)), " ", Step(*above).name), Step(*above).group, &fault);
       fault.text = absl::StrCat(What(first), " is the first that the model has not, behind ", fault.collective);
     } else {
-      Blame("none", {}, &fault);
-      fault.text = absl::StrCat(What(first), " is the first that the model has not; no collective is before it");
+      Blame("no collective", CutAxes(step), &fault);
+      fault.text = absl::StrCat(What(first), " is the first that the model has not; it takes ", OperandsText(step),
+                                ", and no collective comes before it");
     }
     for (int number : parted) {
       const std::string multiple = MultipleText(number);
@@ -64,7 +73,7 @@ class FaultSearch {
 
   void Walk(const StepValue& at, std::set<int>* parted) const {
     const RankStep& step = Step(at.first);
-    if (step.node->op == nullptr || Seen(at) != nullptr || !parted->insert(at.first).second) return;
+    if (step.op == nullptr || Seen(at) != nullptr || !parted->insert(at.first).second) return;
     for (const StepValue& operand : step.operands) Walk(operand, parted);
   }
 
@@ -89,18 +98,26 @@ class FaultSearch {
     const RankStep& step = Step(number);
     return absl::StrCat(step.name, " = ", step.collective != nullptr
                                              ? absl::StrCat(KindText(step), " over ", AxesText(step.group))
-                                             : step.node->op->name);
+                                             : step.op->name);
   }
 
-  std::vector<int> SummedAxes(const RankStep& step) const {
+  // The axes of the mesh along which operands are held in a way.
+  template <typename Way>
+  std::vector<int> AxesWhere(const RankStep& step, Way way) const {
     std::set<int> axes;
     for (const StepValue& operand : step.operands) {
       const Statement* seen = Seen(operand);
       for (size_t axis = 0; seen != nullptr && axis < seen->placement.size(); ++axis) {
-        if (seen->placement[axis] == kSummand) axes.insert(static_cast<int>(axis));
+        if (way(seen->placement[axis])) axes.insert(static_cast<int>(axis));
       }
     }
     return {axes.begin(), axes.end()};
+  }
+  std::vector<int> SummedAxes(const RankStep& step) const {
+    return AxesWhere(step, [](int place) { return place == kSummand; });
+  }
+  std::vector<int> CutAxes(const RankStep& step) const {
+    return AxesWhere(step, [](int place) { return place >= 0; });
   }
 
   std::string PlacementText(const MeshPlacement& placement) const {
@@ -140,7 +157,7 @@ class FaultSearch {
         const double factor = elements.num_elements() > 1 || e_.model.node(value.node).op != nullptr
                                   ? FactorOf(placed.whole, elements)
                                   : 0;
-        if (factor == 0 || std::abs(factor - 1) < 1e-9) continue;
+        if (!IsOfCounts(factor)) continue;
         return absl::StrFormat("%s, %s, is %.6g times %s of the model", Step(number).name,
                                PlacementText(placed.placement), factor, NameOf(value));
       }
@@ -172,7 +189,11 @@ class FaultSearch {
       if (seen->placement[axis] == wanted[axis] || e_.plan.mesh[axis].size == 1) continue;
       (seen->placement[axis] == kSummand ? summed : other).push_back(static_cast<int>(axis));
     }
-    if (!summed.empty()) {
+    if (!summed.empty() && step.collective != nullptr) {
+      Blame(KindText(step), step.group, &fault);
+      fault.text = absl::StrCat("the output ", name, " is in summands over ", AxesText(summed), " behind ",
+                                What(at.first));
+    } else if (!summed.empty()) {
       Blame("no reduction", summed, &fault);
       fault.text = absl::StrCat("the output ", name, " is in summands over ", AxesText(summed),
                                 ": no reduction over these comes behind ", step.name);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
 #include "core/ops/foreign.h"
+#include "core/ops/ops.h"
 
 namespace rewright {
 
@@ -76,24 +77,77 @@ class Alignment {
       key.push_back(value.node);
     }
     if (const auto found = steps_.find(key); found != steps_.end()) return StepValue(found->second, values[0].output);
-    RankStep step{.node = &NodeOf(0, values[0]), .name = plan_.ranks[0].graph.arena()->name(values[0])};
-    if (step.name.empty()) step.name = step.node->name;
-    for (size_t rank = 0; rank < values.size(); ++rank) RETURN_IF_ERROR(CheckAlike(rank, values));
-    if (step.node->op == nullptr) RETURN_IF_ERROR(TakeElements(values, &step));
-    for (size_t k = 0; k < step.node->operands.size(); ++k) {
+    const Node& first = NodeOf(0, values[0]);
+    RankStep step{.op = first.op,
+                  .attrs = first.attrs,
+                  .types = first.outputs,
+                  .name = plan_.ranks[0].graph.arena()->name(values[0])};
+    if (first.leaf == LeafKind::kInput) step.name = first.name;
+    const bool moves = SliceMoves(values);
+    for (size_t rank = 0; rank < values.size(); ++rank) RETURN_IF_ERROR(CheckAlike(rank, values, moves));
+    if (first.op == nullptr) RETURN_IF_ERROR(TakeElements(values, &step));
+    for (size_t k = 0; k < first.operands.size(); ++k) {
       std::vector<Value> operands;
       for (size_t rank = 0; rank < values.size(); ++rank) operands.push_back(NodeOf(rank, values[rank]).operands[k]);
       ASSIGN_OR_RETURN(const StepValue operand, Align(operands));
       step.operands.push_back(operand);
     }
-    if (step.node->op != nullptr && IsForeign(*step.node)) RETURN_IF_ERROR(TakeCollective(values, &step));
-    const int number = static_cast<int>(program_.steps.size());
-    program_.steps.push_back(std::move(step));
-    steps_[key] = number;
-    return StepValue(number, values[0].output);
+    if (first.op != nullptr && IsForeign(first)) RETURN_IF_ERROR(TakeCollective(values, &step));
+    if (moves) TakeStarts(values, &step);
+    steps_[key] = Add(std::move(step));
+    return StepValue(steps_[key], values[0].output);
   }
 
-  absl::Status CheckAlike(size_t rank, const std::vector<Value>& values) const {
+  int Add(RankStep step) {
+    program_.steps.push_back(std::move(step));
+    return static_cast<int>(program_.steps.size()) - 1;
+  }
+
+  std::vector<int64_t> StartsOf(size_t rank, Value value) const {
+    return std::get<std::vector<int64_t>>(NodeOf(rank, value).attrs.at("starts"));
+  }
+
+  // True if the value is a slice without steps that begins elsewhere on other ranks.
+  bool SliceMoves(const std::vector<Value>& values) const {
+    bool moves = false;
+    for (size_t rank = 0; rank < values.size(); ++rank) {
+      const Node& node = NodeOf(rank, values[rank]);
+      if (node.op == nullptr || node.op->name != "slice") return false;
+      const auto& steps = std::get<std::vector<int64_t>>(node.attrs.at("steps"));
+      if (std::any_of(steps.begin(), steps.end(), [](int64_t one) { return one != 1; })) return false;
+      moves = moves || StartsOf(rank, values[rank]) != StartsOf(0, values[0]);
+    }
+    return moves;
+  }
+
+  void TakeStarts(const std::vector<Value>& values, RankStep* step) {
+    step->op = FindOp("dynamic_slice");
+    step->attrs = {{"sizes", step->types[0].shape}};
+    for (size_t axis = 0; axis < step->types[0].shape.size(); ++axis) {
+      RankStep start{.types = {{DType::kInt64, {}}}, .name = step->name + " start"};
+      for (size_t rank = 0; rank < values.size(); ++rank) {
+        start.constants.push_back(
+            Tensor::Scalar(DType::kInt64, static_cast<double>(StartsOf(rank, values[rank])[axis])));
+      }
+      MergeEqual(&start.constants);
+      step->operands.push_back({Add(std::move(start)), 0});
+    }
+  }
+
+  // One tensor where all ranks have the same.
+  static void MergeEqual(std::vector<Tensor>* constants) {
+    for (const Tensor& other : *constants) {
+      for (int64_t i = 0; i < other.num_elements(); ++i) {
+        if (IsFloating(other.dtype()) ? other.At(i) != (*constants)[0].At(i)
+                                      : other.AtInt(i) != (*constants)[0].AtInt(i)) {
+          return;
+        }
+      }
+    }
+    constants->resize(1);
+  }
+
+  absl::Status CheckAlike(size_t rank, const std::vector<Value>& values, bool moves) const {
     const Node &own = NodeOf(rank, values[rank]), &first = NodeOf(0, values[0]);
     const auto op = [](const Node& node) { return node.op == nullptr ? "a leaf" : node.op->name; };
     if (own.op != first.op || own.operands.size() != first.operands.size()) {
@@ -103,7 +157,7 @@ class Alignment {
       return Parts(rank, values, own.outputs[0].ToString(), first.outputs[0].ToString());
     }
     const bool collective = own.op != nullptr && IsForeign(own);
-    if (!collective && own.attrs != first.attrs) {
+    if (!collective && !moves && own.attrs != first.attrs) {
       return Parts(rank, values, AttrsString(own.attrs), AttrsString(first.attrs));
     }
     if (own.leaf == LeafKind::kInput && own.name != first.name) return Parts(rank, values, own.name, first.name);
@@ -111,18 +165,13 @@ class Alignment {
   }
 
   absl::Status TakeElements(const std::vector<Value>& values, RankStep* step) const {
-    if (step->node->leaf == LeafKind::kInput) return absl::OkStatus();
-    bool same = true;
+    if (NodeOf(0, values[0]).leaf == LeafKind::kInput) return absl::OkStatus();
     for (size_t rank = 0; rank < values.size(); ++rank) {
       const Tensor* elements = plan_.ranks[rank].graph.arena()->Elements(values[rank].node);
       if (elements == nullptr) return absl::FailedPreconditionError(step->name + ": a weight without elements");
       step->constants.push_back(*elements);
-      for (int64_t i = 0; same && i < elements->num_elements(); ++i) {
-        same = IsFloating(elements->dtype()) ? elements->At(i) == step->constants[0].At(i)
-                                             : elements->AtInt(i) == step->constants[0].AtInt(i);
-      }
     }
-    if (same) step->constants.resize(1);
+    MergeEqual(&step->constants);
     return absl::OkStatus();
   }
 

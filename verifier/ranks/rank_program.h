@@ -1,4 +1,5 @@
-// The graphs of all ranks as one program: step by step the same operator on every rank, whose constants may differ.
+// The graphs of all ranks as one program: step by step the same operator on every rank, whose constants may differ. A
+// slice that begins elsewhere on each rank is a dynamic_slice whose starts are such constants.
 #pragma once
 
 #include <optional>
@@ -15,14 +16,16 @@ namespace rewright {
 using StepValue = std::pair<int, int32_t>;
 
 struct RankStep {
-  const Node* node = nullptr;  // of rank 0; its operator, attributes and types are those of all ranks
-  std::string name;            // of the tensor in the file of rank 0
+  const OpDef* op = nullptr;  // null for leaves
+  Attrs attrs;
+  std::vector<TensorType> types;  // of the results on a rank
+  std::string name;               // of the tensor in the file of rank 0; of an input its own
   std::vector<StepValue> operands;
   std::vector<Tensor> constants;  // of a leaf with elements: one if all ranks have the same, else one of each rank
   const RankCollective* collective = nullptr;
   std::vector<int> group;  // axes of the mesh over which the collective goes
 
-  bool IsInput() const { return node->op == nullptr && constants.empty(); }
+  bool IsInput() const { return op == nullptr && constants.empty(); }
 };
 
 struct RankProgram {

@@ -41,8 +41,9 @@ std::string DifferenceText(const RankDifference& difference) {
 
 void Report(const EqualRanksResult& result, Console& console) {
   if (result.equality == Equality::kProved) {
-    console.Result(absl::StrFormat("claims:    %d statements about %d values, by %s of the prover", result.statements,
-                                   result.values, Counted(result.claims.size(), "claim")));
+    console.Result(absl::StrFormat("claims:    %d statements about %d values, by %s, %d of them for any number of ranks",
+                                   result.statements, result.values, Counted(result.claims.size(), "claim"),
+                                   result.at_any_size));
   }
   for (const RankDifference& difference : result.differences) {
     console.Result("output:    " + DifferenceText(difference));
@@ -61,8 +62,8 @@ void Report(const EqualRanksResult& result, Console& console) {
 Json ToJson(const EqualRanksResult& result) {
   Json json = {{"answer", EqualityName(result.equality)}, {"values", result.values},
                {"statements", result.statements},         {"immediate", result.immediate},
-               {"claims", result.claims.size()},          {"open", result.open},
-               {"time_out", result.time_out}};
+               {"claims", result.claims.size()},          {"at_any_size", result.at_any_size},
+               {"open", result.open},                     {"time_out", result.time_out}};
   Json differences = Json::array();
   for (const RankDifference& one : result.differences) {
     differences.push_back({{"output", one.output}, {"at", one.at}, {"factor", one.factor}, {"disagree", one.disagree}});
@@ -103,8 +104,11 @@ absl::StatusOr<Answer> EqualRanks(const RanksFlags& flags, Session& session) {
   console.json()["peak_rss_bytes"] = PeakResidentBytes();
   if (!flags.output.empty()) {
     RETURN_IF_ERROR(MakeFolder(flags.output));
-    RETURN_IF_ERROR(WriteText((std::filesystem::path(flags.output) / "claims.rules").string(),
-                              PrintRules({}, result.claims)));
+    const std::filesystem::path folder = flags.output;
+    RETURN_IF_ERROR(WriteText((folder / "claims.rules").string(), PrintRules({}, result.claims)));
+    if (!result.undecided.empty()) {
+      RETURN_IF_ERROR(WriteText((folder / "open.rules").string(), PrintRules({}, result.undecided)));
+    }
   }
   return result.equality == Equality::kProved ? Answer::kYes : Answer::kNo;
 }
