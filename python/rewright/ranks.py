@@ -11,19 +11,22 @@
     ranks.export("mlp", whole, rank, mesh={"tp": 2}, outputs={"y": {}},
                  inputs={"x": (x, {}), "w1": (w1, {"tp": 1}), "w2": (w2, {"tp": 0})})
 
-Each rank is traced in one process: the group of processes is PyTorch's fake one, whose collectives do nothing. What a
-rank runs may be functional collectives, DTensor, modules under parallelize_module, gradients by torch.autograd.grad.
+Each rank is traced in one process: the group of processes is PyTorch's fake one, whose collectives do nothing. A rank
+may run functional collectives, DTensor, modules under parallelize_module, gradients by torch.autograd.grad.
 The trace has the operators of one rank; a collective becomes a node of the domain `rewright.ranks`.
 
 A placement says for axes of the mesh how ranks along them hold a tensor: {"tp": 1} is cut along axis 1 of the tensor,
-{"tp": "sum"} is a summand of it, and an axis that is not named holds all of it. Where two axes of the mesh cut one axis
-of the tensor, the first makes the outer blocks.
+{"tp": "sum"} and {"tp": "mean"} are shares of a sum and of a mean, and an axis that is not named holds all of it. Where
+two axes of the mesh cut one axis of the tensor, the first makes the outer blocks.
 """
 
+import functools
 import json
 import operator
 import pathlib
 
+import onnx
+import onnx.helper
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
@@ -86,7 +89,7 @@ class _Ranks:
 
 
 def _block(tensor, placement, mesh, number):
-    """What the rank of that number holds of a tensor."""
+    """The part of a tensor that the rank of that number holds."""
     places = {}
     for name, size in reversed(mesh.items()):
         number, places[name] = divmod(number, size)
@@ -102,15 +105,47 @@ def _block(tensor, placement, mesh, number):
 def _write(function, tensors, inputs, outputs, path):
     graph = make_fx(function, tracing_mode="real")(*(tensor.detach() for tensor in tensors))
     _merge_cuts(graph.graph)
-    _mark_collectives(graph.graph)
+    groups = _mark_collectives(graph.graph)
     _cut_out_pieces(graph.graph)
     _erase_unused(graph.graph)
     graph.recompile()
-    program = torch.export.export(graph, tuple(tensors))
-    written = torch.onnx.export(program, (), dynamo=True, optimize=False, verbose=False, input_names=inputs,
-                                output_names=outputs)
-    _name_values(written.model.graph, {*inputs, *outputs})
-    written.save(path, external_data=False)
+    constants = [(name, tensor.detach().numpy().tobytes()) for name, tensor in graph.named_buffers()]
+    model = _model(_Traced(graph, tensors, (graph.code, tuple(constants), tuple(inputs), tuple(outputs))))
+    for node in model.graph.node:
+        if node.domain == DOMAIN:
+            (number,) = [attribute for attribute in node.attribute if attribute.name == "number"]
+            node.attribute.remove(number)
+            node.attribute.append(onnx.helper.make_attribute("group", groups[number.i]))
+    onnx.save(model, path)
+
+
+class _Traced:
+    """A trace, equal to others with the same operators, constants and names, on tensors of the same types."""
+
+    def __init__(self, graph, tensors, text):
+        self.graph, self.tensors = graph, tuple(tensors)
+        self.inputs, self.outputs = text[-2:]
+        self.key = text + tuple((tuple(tensor.shape), tensor.dtype) for tensor in tensors)
+
+    def __eq__(self, other):
+        return self.key == other.key
+
+    def __hash__(self):
+        return hash(self.key)
+
+
+@functools.lru_cache(maxsize=16)
+def _exported(traced):
+    """The trace as a serialized model; ranks that run the same need it once."""
+    program = torch.export.export(traced.graph, traced.tensors)
+    written = torch.onnx.export(program, (), dynamo=True, optimize=False, verbose=False,
+                                input_names=traced.inputs, output_names=traced.outputs)
+    _name_values(written.model.graph, {*traced.inputs, *traced.outputs})
+    return written.model_proto.SerializeToString()
+
+
+def _model(traced):
+    return onnx.ModelProto.FromString(_exported(traced))
 
 
 def _name_values(graph, taken):
@@ -174,7 +209,8 @@ def _merge_cuts(graph):
 
 
 def _mark_collectives(graph):
-    """Replaces collectives by nodes of our domain, and waits by what they wait for."""
+    """Replaces collectives by nodes of our domain, and waits by what they wait for; returns their groups."""
+    groups = []
     kinds = {
         _COLLECTIVES.all_reduce.default: "AllReduce",
         _COLLECTIVES.all_gather_into_tensor.default: "AllGather",
@@ -199,7 +235,8 @@ def _mark_collectives(graph):
         node.meta["operand"] = operand
         kind = kinds[collective.target]
         name = collective.args[-1]
-        attrs = {"group": dist.get_process_group_ranks(dist.distributed_c10d._resolve_process_group(name))}
+        attrs = {"number": len(groups)}
+        groups.append(dist.get_process_group_ranks(dist.distributed_c10d._resolve_process_group(name)))
         if kind in ("AllReduce", "ReduceScatter"):
             attrs["reduction"] = collective.args[1]
         if kind in ("AllGather", "ReduceScatter"):
@@ -213,6 +250,7 @@ def _mark_collectives(graph):
                 {"dtype": value.dtype, "shape": list(value.shape), "version": 1})
         made.meta["val"] = value
         node.replace_all_uses_with(made)
+    return groups
 
 
 def _cut_out_pieces(graph):

@@ -81,7 +81,7 @@ ClaimSizes::Product ClaimSizes::Factors(int64_t size, Naming naming) const {
   return {{}, {size}};
 }
 
-ArgExpr ClaimSizes::NameOf(const Product& product) const {
+ArgExpr ClaimSizes::NameOf(const Product& product) {
   std::optional<ArgExpr> name;
   const auto times = [&](ArgExpr factor) {
     name = name ? ArgExpr::Binary(ArgOp::kMul, *std::move(name), std::move(factor)) : std::move(factor);

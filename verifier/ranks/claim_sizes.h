@@ -1,8 +1,8 @@
 // Names for the sizes of a claim, so that it speaks of any number of ranks along each axis of the mesh.
 //
 // An axis of the mesh is d0, d1, .. A size of the ranks' tensors is n with its number: equal sizes have one name, which
-// makes the claim more special and keeps it true of these tensors. A size of the whole is a product of both, and so is a
-// size that another tensor of the claim has cut further, or in several axes.
+// makes the claim more special and keeps it true of these tensors. A size of the whole is a product of both, and so is
+// a size that another tensor of the claim has cut further, or in several axes.
 #pragma once
 
 #include <map>
@@ -54,7 +54,7 @@ class ClaimSizes {
   int64_t WholeOf(const Part& part, size_t axis) const;
   // A size of ranks' tensors, as a product.
   Product Factors(int64_t size, Naming naming) const;
-  ArgExpr NameOf(const Product& product) const;
+  static ArgExpr NameOf(const Product& product);
   ArgExpr NameOf(const Part& part, size_t axis, bool of_whole, Naming naming) const;
 
   const RankPlan& plan_;

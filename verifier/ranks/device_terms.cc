@@ -75,8 +75,8 @@ absl::StatusOr<Value> DeviceTerms::Join(Value value, const MeshPlacement& placem
     --before;
     if (place == kWhole) {
       ++behind;
-    } else if (place == kSummand) {
-      ASSIGN_OR_RETURN(value, arena_.Apply("reduce_sum", {value},
+    } else if (IsShare(place)) {
+      ASSIGN_OR_RETURN(value, arena_.Apply(place == kMean ? "reduce_mean" : "reduce_sum", {value},
                                            {{"axes", std::vector<int64_t>{before}}, {"keepdims", int64_t{0}}}));
     } else {
       ASSIGN_OR_RETURN(value, Each(static_cast<size_t>(before), "combine", value, {{"axis", behind + place}}));

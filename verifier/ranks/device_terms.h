@@ -24,7 +24,7 @@ class DeviceTerms {
   absl::StatusOr<Value> Place(Value whole, const MeshPlacement& placement);
   // The tensor on the mesh of one that lacks the axes along which it is whole.
   absl::StatusOr<Value> Repeat(Value value, const MeshPlacement& placement);
-  // Puts parts and summands together: the axes of the mesh go, but for those along which the tensor is whole; unless
+  // Puts parts and shares together: the axes of the mesh go, but for those along which the tensor is whole; unless
   // `value` lacks these already.
   absl::StatusOr<Value> Join(Value value, const MeshPlacement& placement, bool lacks_whole);
   // The axis of the mesh along which a node of these terms repeats or cuts; -1: it does neither.

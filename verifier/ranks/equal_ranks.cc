@@ -19,6 +19,7 @@
 #include "verifier/ranks/rank_claims.h"
 #include "verifier/ranks/rank_fault.h"
 #include "verifier/ranks/rank_program.h"
+#include "verifier/ranks/reciprocals.h"
 
 namespace rewright {
 namespace {
@@ -34,7 +35,8 @@ class RanksRun {
     std::vector<Output> outputs;
     std::vector<Value> model_values;
     for (NodeId id : model_.nodes()) {
-      for (int32_t k = 0; k < static_cast<int32_t>(model_.node(id).outputs.size()); ++k) model_values.push_back({id, k});
+      const int32_t results = static_cast<int32_t>(model_.node(id).outputs.size());
+      for (int32_t k = 0; k < results; ++k) model_values.push_back({id, k});
     }
     for (Value value : model_values) outputs.push_back({value, ""});
     std::vector<StepValue> step_values;
@@ -98,6 +100,10 @@ class RanksProof {
       : model_(CopyGraph(model)), plan_(plan), options_(options) {}
 
   absl::StatusOr<EqualRanksResult> Run() {
+    ASSIGN_OR_RETURN(model_, WithQuotients(model_));
+    for (RankModel& rank : plan_.ranks) {
+      ASSIGN_OR_RETURN(rank.graph, WithQuotients(rank.graph));
+    }
     RETURN_IF_ERROR(CheckNames());
     absl::StatusOr<RankProgram> program = AlignRanks(plan_);
     if (!program.ok()) {
@@ -125,14 +131,16 @@ class RanksProof {
       const auto placed = plan_.inputs.find(name);
       if (placed == plan_.inputs.end()) return error(absl::StrCat("the plan has no placement of the input ", name));
       for (int place : placed->second) {
-        if (place == kSummand || place >= model_.type(input).rank()) {
+        if (IsShare(place) || place >= model_.type(input).rank()) {
           return error(absl::StrCat("the input ", name, " of type ", model_.type(input).ToString(),
                                     " cannot be placed as the plan says"));
         }
       }
     }
     for (const RankModel& rank : plan_.ranks) {
-      for (Value input : rank.graph.inputs()) RETURN_IF_ERROR(InputOf(model_, rank.graph.node(input.node).name).status());
+      for (Value input : rank.graph.inputs()) {
+        RETURN_IF_ERROR(InputOf(model_, rank.graph.node(input.node).name).status());
+      }
       if (rank.graph.outputs().size() != plan_.outputs.size()) {
         return error(absl::StrCat("found ", rank.graph.outputs().size(), " outputs of a rank, expected ",
                                   plan_.outputs.size()));
@@ -266,8 +274,8 @@ class RanksProof {
     return absl::OkStatus();
   }
 
-  const Graph model_;
-  const RankPlan& plan_;
+  Graph model_;
+  RankPlan plan_;
   const EqualRanksOptions& options_;
   RankProgram program_;
   std::map<Value, Tensor> of_model_;

@@ -5,8 +5,8 @@
 // statement: it is this value of the model, cut along an axis, whole or in summands along each axis of the mesh. The
 // elements suggest statements (placement_search.h). A claim proves one: a rule whose left side is the value in the
 // model and whose right side is what the ranks compute, from values about which there are statements. Where ranks hold
-// summands, the claim is about any summands. The model and the ranks are equal if the outputs have proved statements
-// with the placements that the plan says.
+// shares of a sum or a mean, the claim is about any shares. Model and ranks are equal if the outputs have proved
+// statements with the placements that the plan says.
 #pragma once
 
 #include <optional>

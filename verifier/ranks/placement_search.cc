@@ -60,9 +60,10 @@ Tensor Without(const Tensor& tensor, const LastAxis& axis, size_t count, int pla
         const double x = tensor.At((o * axis.size + p) * axis.inner + i);
         if (place >= 0) {
           result.Set(((o * before + i / block) * axis.size + p) * block + i % block, x);
-        } else if (place == kSummand) {
+        } else if (IsShare(place)) {
           const int64_t at = o * axis.inner + i;
-          result.Set(at, p == 0 ? x : result.At(at) + x);
+          const double share = place == kMean ? x / static_cast<double>(axis.size) : x;
+          result.Set(at, p == 0 ? share : result.At(at) + share);
         } else if (p == 0) {
           result.Set(o * axis.inner + i, x);
         }
@@ -80,8 +81,9 @@ void AddWholes(const Tensor& tensor, size_t count, MeshPlacement placement, std:
   const LastAxis axis(tensor.shape(), count);
   std::vector<int> places;
   if (axis.size == 1 || AllSame(tensor, axis)) {
-    places = {kWhole};
+    places = {kWhole};  // of which the mean is the same
   } else {
+    if (IsFloating(tensor.dtype())) places.push_back(kMean);
     for (int k = 0; k < static_cast<int>(tensor.shape().size() - count); ++k) places.push_back(k);
   }
   if (axis.size > 1 && IsFloating(tensor.dtype())) places.push_back(kSummand);
@@ -96,14 +98,15 @@ void AddWholes(const Tensor& tensor, size_t count, MeshPlacement placement, std:
 std::vector<PlacedTensor> WholesOf(const Tensor& on_mesh, const std::vector<MeshAxis>& mesh) {
   std::vector<PlacedTensor> found;
   AddWholes(on_mesh, mesh.size(), MeshPlacement(mesh.size(), kWhole), &found);
-  const auto summands = [](const PlacedTensor& one) {
-    return std::count(one.placement.begin(), one.placement.end(), kSummand);
+  const auto shares = [](const PlacedTensor& one) {
+    return std::count_if(one.placement.begin(), one.placement.end(), IsShare);
   };
-  std::stable_sort(found.begin(), found.end(), [&](const auto& a, const auto& b) { return summands(a) < summands(b); });
+  std::stable_sort(found.begin(), found.end(), [&](const auto& a, const auto& b) { return shares(a) < shares(b); });
   return found;
 }
 
-Tensor WholeOf(const Tensor& on_mesh, const std::vector<MeshAxis>& mesh, const MeshPlacement& placement, int* disagree) {
+Tensor WholeOf(const Tensor& on_mesh, const std::vector<MeshAxis>& mesh, const MeshPlacement& placement,
+               int* disagree) {
   Tensor whole = on_mesh;
   for (size_t count = mesh.size(); count > 0; --count) {
     const LastAxis axis(whole.shape(), count);

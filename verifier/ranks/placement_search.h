@@ -1,4 +1,4 @@
-// Finds how ranks hold a value of the model on one device, by elements alone. What is found is worth a proof.
+// Finds how ranks hold a value of the model on one device, by elements alone. A find is worth a proof.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ struct PlacedTensor {
   Tensor whole;
 };
 
-// The tensors that placements of a tensor on the whole mesh stand for: those without summands first.
+// The tensors that placements of a tensor on the whole mesh stand for: those without shares first.
 std::vector<PlacedTensor> WholesOf(const Tensor& on_mesh, const std::vector<MeshAxis>& mesh);
 // The same for one placement. Where ranks that hold all of it disagree, *disagree is set to an axis of the mesh.
 Tensor WholeOf(const Tensor& on_mesh, const std::vector<MeshAxis>& mesh, const MeshPlacement& placement, int* disagree);

@@ -8,7 +8,6 @@
 #include "core/base/status_macros.h"
 #include "substitutions/language/rule_printer.h"
 #include "verifier/equal/region.h"
-#include "verifier/prove_rule.h"
 #include "verifier/ranks/claim_sizes.h"
 #include "verifier/ranks/device_terms.h"
 
@@ -52,8 +51,8 @@ class ModelTerms {
 
 }  // namespace
 
-bool Statement::HasSummands() const {
-  return std::find(placement.begin(), placement.end(), kSummand) != placement.end();
+bool Statement::HasShares() const {
+  return std::any_of(placement.begin(), placement.end(), IsShare);
 }
 
 absl::StatusOr<Value> InputOf(const Graph& model, const std::string& name) {
@@ -127,7 +126,7 @@ absl::StatusOr<bool> RankClaims::Prove(const StepValue& at, const Statement& sta
   const auto is_axis = [&](int axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); };
   std::set<int> differ;
   for (const auto& [value, known] : piece.leaves) {
-    // A claim about summands speaks of one sum: their ranks along its other axes must have the same ones.
+    // A claim about shares speaks of one sum: ranks along other axes of the mesh must have the same ones.
     if (std::any_of(known->differ.begin(), known->differ.end(), is_axis)) return false;
     differ.insert(known->differ.begin(), known->differ.end());
   }
@@ -136,7 +135,7 @@ absl::StatusOr<bool> RankClaims::Prove(const StepValue& at, const Statement& sta
   for (int axis : axes) {
     if (statement.placement[axis] == kWhole) differ.insert(axis);
   }
-  if (!statement.HasSummands()) differ.clear();
+  if (!statement.HasShares()) differ.clear();
   statements_[at] = {statement, differ};
   return true;
 }
@@ -150,13 +149,13 @@ absl::StatusOr<bool> RankClaims::Holds(const StepValue& at, const Statement& sta
   ClaimSizes sizes(plan_, axes);
   sizes.AddTerms(&terms);
   std::map<StepValue, Value> values;
-  // A value that ranks hold in summands is their sum for all readers.
-  for (const bool summands : {true, false}) {
+  // A value that ranks hold in shares is their sum or mean for all readers.
+  for (const bool shares : {true, false}) {
     for (const auto& [value, known] : piece.leaves) {
       const auto& [whole, placement] = known->statement;
-      if (known->statement.HasSummands() != summands) continue;
+      if (known->statement.HasShares() != shares) continue;
       const TensorType type = program_.steps[value.first].types[value.second];
-      if (!summands && model.Find(whole) != nullptr) {
+      if (!shares && model.Find(whole) != nullptr) {
         ASSIGN_OR_RETURN(values[value], terms.Place(*model.Find(whole), placement));
         sizes.Add(-1, type.shape, placement);
         continue;

@@ -10,17 +10,17 @@
 #include "core/base/stop.h"
 #include "substitutions/language/rule.h"
 #include "verifier/equal/region.h"
-#include "verifier/prove/prove_instance.h"
+#include "verifier/prove_rule.h"
 #include "verifier/ranks/rank_program.h"
 
 namespace rewright {
 
-// What a tensor of the ranks is: a value of the model, held so along each axis of the mesh.
+// A tensor of the ranks is a value of the model, held in these ways along the axes of the mesh.
 struct Statement {
   Value value;
   MeshPlacement placement;
 
-  bool HasSummands() const;
+  bool HasShares() const;
   friend bool operator==(const Statement& a, const Statement& b) = default;
 };
 
@@ -50,7 +50,7 @@ class RankClaims {
  private:
   struct Known {
     Statement statement;
-    // With summands: axes of the mesh along which each rank has all of the sum, but perhaps other summands.
+    // With shares: axes of the mesh along which each rank has all of the sum, but perhaps in other shares.
     std::set<int> differ;
   };
   struct Piece;  // of the program, between statements

@@ -114,7 +114,7 @@ class FaultSearch {
     return {axes.begin(), axes.end()};
   }
   std::vector<int> SummedAxes(const RankStep& step) const {
-    return AxesWhere(step, [](int place) { return place == kSummand; });
+    return AxesWhere(step, IsShare);
   }
   std::vector<int> CutAxes(const RankStep& step) const {
     return AxesWhere(step, [](int place) { return place >= 0; });
@@ -127,6 +127,7 @@ class FaultSearch {
       const std::string& name = e_.plan.mesh[axis].name;
       parts.push_back(placement[axis] == kWhole     ? absl::StrCat("whole on each rank of ", name)
                       : placement[axis] == kSummand ? absl::StrCat("in summands over ", name)
+                      : placement[axis] == kMean    ? absl::StrCat("in parts of a mean over ", name)
                                                     : absl::StrCat("cut over ", name, " along axis ", placement[axis]));
     }
     return absl::StrJoin(parts, ", ");
@@ -187,7 +188,7 @@ class FaultSearch {
     std::vector<int> summed, other;
     for (size_t axis = 0; axis < wanted.size(); ++axis) {
       if (seen->placement[axis] == wanted[axis] || e_.plan.mesh[axis].size == 1) continue;
-      (seen->placement[axis] == kSummand ? summed : other).push_back(static_cast<int>(axis));
+      (IsShare(seen->placement[axis]) ? summed : other).push_back(static_cast<int>(axis));
     }
     if (!summed.empty() && step.collective != nullptr) {
       Blame(KindText(step), step.group, &fault);

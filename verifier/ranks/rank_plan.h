@@ -18,10 +18,12 @@ struct MeshAxis {
 };
 
 // How ranks along each axis of the mesh hold a tensor: cut along an axis of it (a number from 0 on), each all of it, or
-// each a summand of it. Where two axes of the mesh cut one axis, the first makes the outer blocks.
+// in shares, whose sum or mean it is. Where two axes of the mesh cut one axis, the first makes the outer blocks.
 using MeshPlacement = std::vector<int>;
 inline constexpr int kWhole = -1;
 inline constexpr int kSummand = -2;
+inline constexpr int kMean = -3;
+inline bool IsShare(int place) { return place == kSummand || place == kMean; }
 
 enum class CollectiveKind : uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll };
 

@@ -41,9 +41,9 @@ std::string DifferenceText(const RankDifference& difference) {
 
 void Report(const EqualRanksResult& result, Console& console) {
   if (result.equality == Equality::kProved) {
-    console.Result(absl::StrFormat("claims:    %d statements about %d values, by %s, %d of them for any number of ranks",
-                                   result.statements, result.values, Counted(result.claims.size(), "claim"),
-                                   result.at_any_size));
+    console.Result(absl::StrFormat(
+        "claims:    %d statements about %d values, by %s, %d of them for any number of ranks", result.statements,
+        result.values, Counted(result.claims.size(), "claim"), result.at_any_size));
   }
   for (const RankDifference& difference : result.differences) {
     console.Result("output:    " + DifferenceText(difference));
@@ -92,8 +92,8 @@ absl::StatusOr<Answer> EqualRanks(const RanksFlags& flags, Session& session) {
   const absl::Time start = absl::Now();
   ASSIGN_OR_RETURN(const EqualRanksResult result, ProveRanks(model.graph, plan, options));
   const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
-  console.Result(absl::StrFormat("%s  %s and %d ranks of %s (%s)%s (%.1f s)", EqualityName(result.equality), flags.model,
-                                 plan.num_ranks(), flags.plan, MeshText(plan),
+  console.Result(absl::StrFormat("%s  %s and %d ranks of %s (%s)%s (%.1f s)", EqualityName(result.equality),
+                                 flags.model, plan.num_ranks(), flags.plan, MeshText(plan),
                                  result.equality == Equality::kProved ? ", over the real numbers" : "", seconds));
   Report(result, console);
   if (result.time_out) {

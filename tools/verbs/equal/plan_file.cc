@@ -22,7 +22,9 @@ class PlanReader {
   absl::StatusOr<RankPlan> Read() {
     ASSIGN_OR_RETURN(const std::string text, ReadText(path_));
     const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) return Error("", "text that is no JSON object", "an object with mesh, ranks, inputs, outputs");
+    if (!json.is_object()) {
+      return Error("", "text that is no JSON object", "an object with mesh, ranks, inputs, outputs");
+    }
     RETURN_IF_ERROR(ReadMesh(json.value("mesh", Json())));
     for (const char* key : {"inputs", "outputs"}) {
       const Json placements = json.value(key, Json());
@@ -70,12 +72,12 @@ class PlanReader {
       size_t axis = 0;
       while (axis < plan_.mesh.size() && plan_.mesh[axis].name != name) ++axis;
       if (axis == plan_.mesh.size()) return Error(key, name, "an axis of the mesh");
-      if (value == "sum") {
-        placement[axis] = kSummand;
+      if (value == "sum" || value == "mean") {
+        placement[axis] = value == "sum" ? kSummand : kMean;
       } else if (value.is_number_integer() && value.get<int64_t>() >= 0 && value.get<int64_t>() < 64) {
         placement[axis] = static_cast<int>(value.get<int64_t>());
       } else {
-        return Error(key, value.dump(), "the number of an axis, from 0 on, or \"sum\"");
+        return Error(key, value.dump(), "the number of an axis, from 0 on, \"sum\" or \"mean\"");
       }
     }
     return placement;

@@ -4,7 +4,7 @@
 //    "inputs": {"x": {}, "w": {"tp": 1}}, "outputs": {"y": {"tp": "sum"}}}
 //
 // Paths are relative to the file's folder. A placement names axes of the mesh: a number is the axis of the tensor that
-// is cut, "sum" means summands; an axis without an entry has all of it.
+// is cut, "sum" and "mean" mean shares; an axis without an entry has all of it.
 #pragma once
 
 #include <string>

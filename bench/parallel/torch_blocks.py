@@ -1,39 +1,24 @@
-"""Plans of PyTorch with and without known bugs, proved by `rewright equal --ranks` or told apart.
+"""Blocks of models on one device and on the ranks of a mesh, with published bugs, for torch_ranks.py."""
 
-    python bench/parallel/torch_plans.py build/release/rewright --out bench/results/torch_plans.csv
+import functools
 
-Each block is traced on one device and on every rank of a mesh (python/rewright/ranks.py). Without its bug it must be
-proved; with the bug, ranks and a collective must be named. The bugs are published ones, restated: column `source`.
-Options: --only NAME, --keep DIR, --again.
-"""
-
-import argparse
-import csv
-import json
-import pathlib
-import subprocess
-import sys
-import tempfile
-import time
-import warnings
-
-warnings.filterwarnings("ignore")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python" / "rewright"))
-
-import torch  # noqa: E402
-import torch.distributed._functional_collectives as fc  # noqa: E402
-from torch.nn import functional as F  # noqa: E402
-
-import ranks  # noqa: E402
+import torch
+import torch.distributed._functional_collectives as fc
+from torch.nn import functional as F
 
 CASES = []
 
 
-def case(mesh, bugs=None):
-    """Registers a block: a function that, given a bug or None, returns (whole, rank, inputs, outputs)."""
+def case(mesh, bugs=None, other_meshes=()):
+    """Registers a block: a function that, given a bug or None, returns (whole, rank, inputs, outputs).
+
+    On other meshes it is given their sizes, and what a rank has is as large: the claims must be the same there.
+    """
 
     def add(block):
         CASES.append((block.__name__, mesh, block, bugs or {}))
+        for other in other_meshes:
+            CASES.append((block.__name__, other, functools.partial(block, **other), {}))
         return block
 
     return add
@@ -300,13 +285,13 @@ def decoder(x, at, n1, wq, wk, wv, wo, n2, wg, wu, wd, gather, everywhere, scatt
     y = gather(rms_norm(x, n1))
     k, v = everywhere(y @ wk), everywhere(y @ wv)
     before = at[:, None] >= every(at)[None, :]
-    x = x + scatter(joined(attend(heads(y @ wq, 4), heads(k, 4), heads(v, 4), before)) @ wo)
+    x = x + scatter(joined(attend(heads(y @ wq, 5), heads(k, 5), heads(v, 5), before)) @ wo)
     y = gather(rms_norm(x, n2))
     return x + scatter((F.silu(y @ wg) * (y @ wu)) @ wd)
 
 
-@case({"cp": 2, "tp": 2}, {"group": "keys gathered over the wrong group"})
-def decoder_block(bug):
+@case({"cp": 2, "tp": 2}, {"group": "keys gathered over the wrong group"}, [{"cp": 4, "tp": 2}, {"cp": 2, "tp": 4}])
+def decoder_block(bug, cp=2, tp=2):
     """Tensor, sequence and context parallel: a rank has the keys of its heads, gathered over cp."""
 
     def whole(*tensors):
@@ -319,12 +304,15 @@ def decoder_block(bug):
                        lambda x: fc.all_gather_tensor(x, 0, tp if bug else cp),
                        lambda x: fc.reduce_scatter_tensor(x, "sum", 0, tp), lambda x: fc.all_gather_tensor(x, 0, cp))
 
-    column, row, wide = {"tp": 1}, {"tp": 0}, (16, 16)
+    # The sizes of a rank's tensors differ from one another on all meshes.
+    column, row, length, model, heads_in_all, wide = {"tp": 1}, {"tp": 0}, 3 * cp * tp, 11, 10 * tp, 7 * tp
     return whole, rank, {
-        "x": (randn(8, 16), {"cp": 0, "tp": 0}), "at": (torch.arange(8), {"cp": 0}), "n1": (randn(16), {}),
-        "wq": (randn(*wide), column), "wk": (randn(*wide), column), "wv": (randn(*wide), column),
-        "wo": (randn(*wide), row), "n2": (randn(16), {}), "wg": (randn(16, 24), column),
-        "wu": (randn(16, 24), column), "wd": (randn(24, 16), row)}, {"y": {"cp": 0, "tp": 0}}
+        "x": (randn(length, model), {"cp": 0, "tp": 0}), "at": (torch.arange(length), {"cp": 0}),
+        "n1": (randn(model), {}),
+        "wq": (randn(model, heads_in_all), column), "wk": (randn(model, heads_in_all), column),
+        "wv": (randn(model, heads_in_all), column), "wo": (randn(heads_in_all, model), row), "n2": (randn(model), {}),
+        "wg": (randn(model, wide), column), "wu": (randn(model, wide), column), "wd": (randn(wide, model), row)}, {
+        "y": {"cp": 0, "tp": 0}}
 
 
 # ---- training
@@ -411,8 +399,8 @@ def averaged_gradients(bug):
             return grad if bug == "dp" else fc.all_reduce(grad, "sum", mesh.get_group("cp"))
         return fc.all_reduce(fc.all_reduce(grad, "avg", mesh.get_group("cp")), "avg", mesh.get_group("dp"))
 
-    return whole, rank, {"x": (randn(4, 6, 8), {"dp": 0, "cp": 1}), "w": (randn(8, 5), {}),
-                         "t": (randn(4, 6, 5), {"dp": 0, "cp": 1})}, {"dw": {}}
+    return whole, rank, {"x": (randn(2, 6, 7), {"dp": 0, "cp": 1}), "w": (randn(7, 5), {}),
+                         "t": (randn(2, 6, 5), {"dp": 0, "cp": 1})}, {"dw": {}}
 
 
 @case({"dp": 2}, {
@@ -527,63 +515,3 @@ def parallelized_module(bug):
 
     return whole, rank, {"x": (randn(4, 8), {}), "w1": (randn(12, 8), {"tp": 0}), "b1": (randn(12), {"tp": 0}),
                          "w2": (randn(8, 12), {"tp": 1}), "b2": (randn(8), {})}, {"y": {}}
-
-
-# ---- the run
-
-
-def judge(program, folder, block, mesh, bug, again):
-    torch.manual_seed(1)
-    whole, rank, inputs, outputs = block(bug)
-    start = time.time()
-    plan = folder / "plan.json"
-    if not (again and plan.exists()):
-        ranks.export(folder, whole, rank, mesh=mesh, inputs=inputs, outputs=outputs)
-    exported = time.time()
-    run = subprocess.run([program, "equal", str(folder / "whole.onnx"), "--ranks", str(plan), "--json"],
-                         capture_output=True, text=True)
-    if run.returncode not in (0, 1):
-        return {"answer": "error", "text": run.stderr.strip().splitlines()[-1]}
-    answer = json.loads(run.stdout)
-    fault = answer.get("fault", {})
-    return {"answer": answer["answer"], "values": answer["values"], "claims": answer["claims"],
-            "seconds": f"{answer['seconds']:.2f}", "export_seconds": f"{exported - start:.1f}",
-            "collective": fault.get("collective", ""), "ranks": fault.get("ranks", ""),
-            "text": fault.get("text", "") or ", ".join(answer["open"])}
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("program")
-    parser.add_argument("--out")
-    parser.add_argument("--only")
-    parser.add_argument("--keep")
-    parser.add_argument("--again", action="store_true", help="judges what --keep has")
-    given = parser.parse_args()
-    columns = ["block", "mesh", "bug", "source", "answer", "values", "claims", "seconds", "export_seconds",
-               "collective", "ranks", "text"]
-    rows = []
-    with tempfile.TemporaryDirectory() as temporary:
-        for name, mesh, block, bugs in CASES:
-            if given.only and given.only not in name:
-                continue
-            for bug, source in {None: "", **bugs}.items():
-                folder = pathlib.Path(given.keep or temporary) / f"{name}_{bug or 'right'}"
-                row = {"block": name, "mesh": " ".join(f"{axis}={size}" for axis, size in mesh.items()),
-                       "bug": bug or "", "source": source, **judge(given.program, folder, block, mesh, bug, given.again)}
-                rows.append(row)
-                print(*(row.get(c, "") for c in ("block", "bug", "answer", "seconds", "collective", "ranks", "text")),
-                      sep=" | ", flush=True)
-    right = [row for row in rows if not row["bug"]]
-    wrong = [row for row in rows if row["bug"]]
-    print(f"{sum(row['answer'] == 'proved' for row in right)} of {len(right)} blocks proved; "
-          f"{sum(row['answer'] == 'different' and bool(row['ranks']) for row in wrong)} of {len(wrong)} bugs told")
-    if given.out:
-        with open(given.out, "w", newline="") as file:
-            writer = csv.DictWriter(file, columns, restval="")
-            writer.writeheader()
-            writer.writerows(rows)
-
-
-if __name__ == "__main__":
-    main()
