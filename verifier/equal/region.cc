@@ -69,8 +69,8 @@ ArgExpr AttrValue(const Attr& attr) {
 class SideWriter {
  public:
   SideWriter(const Arena& arena, const std::string& prefix, DeclaredVariables* variables,
-             std::vector<ArgExpr>* conditions)
-      : arena_(arena), prefix_(prefix), variables_(*variables), conditions_(*conditions) {}
+             std::vector<ArgExpr>* conditions, const SizeNames& names)
+      : arena_(arena), prefix_(prefix), variables_(*variables), conditions_(*conditions), names_(names) {}
 
   RuleSide Write(const std::vector<Value>& outputs) {
     for (Value output : outputs) ++uses_[output.node];
@@ -102,9 +102,21 @@ class SideWriter {
     for (Value operand : node.operands) term.operands.push_back(TermOf(operand));
     for (const AttrSpec& spec : node.op->attrs) {
       const Attr& value = node.attrs.at(spec.name);
-      if (!spec.fallback || *spec.fallback != value) term.attrs.push_back({spec.name, AttrValue(value)});
+      if (spec.fallback && *spec.fallback == value) continue;
+      term.attrs.push_back({spec.name, spec.structural ? AttrValue(value) : Named(id, spec.name, value)});
     }
     return term;
+  }
+
+  std::vector<ArgExpr> SizesOf(NodeId id, const std::string& attribute, const std::vector<int64_t>& sizes) const {
+    if (names_) return names_(id, attribute, sizes);
+    return NumbersArg(sizes).args;
+  }
+
+  ArgExpr Named(NodeId id, const std::string& attribute, const Attr& value) const {
+    if (const auto* integer = std::get_if<int64_t>(&value)) return SizesOf(id, attribute, {*integer})[0];
+    const auto* integers = std::get_if<std::vector<int64_t>>(&value);
+    return integers == nullptr ? AttrValue(value) : ArgExpr::List(SizesOf(id, attribute, *integers));
   }
 
   TensorTerm TermOf(Value value) {
@@ -120,7 +132,7 @@ class SideWriter {
     TensorTerm term;
     term.dtype = DTypeArg(type.dtype);
     term.shape.emplace();
-    for (int64_t size : type.shape) term.shape->dims.push_back(ArgExpr::Int(size));
+    term.shape->dims = SizesOf(value.node, "", type.shape);
     const Tensor* elements = arena_.KnownElements(value.node);
     if (elements != nullptr && type.dtype != DType::kBool && AllEqual(*elements)) {
       term.kind = TensorTerm::Kind::kValue;
@@ -139,6 +151,7 @@ class SideWriter {
   std::string prefix_;
   DeclaredVariables& variables_;
   std::vector<ArgExpr>& conditions_;
+  const SizeNames& names_;
   absl::flat_hash_map<NodeId, int> uses_;
   absl::flat_hash_map<NodeId, TensorTerm> terms_;
 };
@@ -226,7 +239,8 @@ absl::flat_hash_set<Value> CommonCut(const Arena& arena, const std::vector<std::
   return common;
 }
 
-absl::StatusOr<Rule> RegionRule(const Region& region, const std::string& name) {
+absl::StatusOr<Rule> RegionRule(const Region& region, const std::string& name, const SizeNames& left_names,
+                                const SizeNames& right_names) {
   Rule rule;
   rule.name = name;
   rule.file = name;
@@ -236,9 +250,9 @@ absl::StatusOr<Rule> RegionRule(const Region& region, const std::string& name) {
     right.push_back(b);
   }
   DeclaredVariables variables;
-  rule.lhs = SideWriter(*region.arena, "l", &variables, &rule.conditions).Write(left);
+  rule.lhs = SideWriter(*region.arena, "l", &variables, &rule.conditions, left_names).Write(left);
   const size_t known = variables.size();
-  rule.rhs = SideWriter(*region.arena, "r", &variables, &rule.conditions).Write(right);
+  rule.rhs = SideWriter(*region.arena, "r", &variables, &rule.conditions, right_names).Write(right);
   if (variables.size() != known) return absl::FailedPreconditionError("the second side reads what the first does not");
   // Only the first occurrence of a variable is its declaration.
   std::set<std::string> seen;

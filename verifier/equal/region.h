@@ -3,6 +3,7 @@
 // known before a run keeps its computation and its elements.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -35,8 +36,15 @@ std::vector<Value> BeginningOf(const Arena& arena, const std::vector<Value>& val
 absl::flat_hash_set<Value> CommonCut(const Arena& arena, const std::vector<std::pair<Value, Value>>& pairs,
                                      const absl::flat_hash_set<Value>& cut);
 
-// The region as a rule, the first of each pair on the left, at its own sizes. The rule is a conjecture: a proof of it
-// proves the region. Errors: the right side reads leaves that the left one does not.
-absl::StatusOr<Rule> RegionRule(const Region& region, const std::string& name);
+// Names sizes of a rule: those of an attribute that is not structural, or of a leaf, whose `attribute` is empty. Sizes
+// without a name stay numbers.
+using SizeNames =
+    std::function<std::vector<ArgExpr>(NodeId node, const std::string& attribute, const std::vector<int64_t>& sizes)>;
+
+// The region as a rule, the first of each pair on the left, at its own sizes or at those that `left` and `right` name
+// on their sides. The rule is a conjecture: a proof of it proves the region. Errors: the right side reads leaves that
+// the left one does not.
+absl::StatusOr<Rule> RegionRule(const Region& region, const std::string& name, const SizeNames& left = nullptr,
+                                const SizeNames& right = nullptr);
 
 }  // namespace rewright

@@ -1,4 +1,5 @@
-// rewright equal A.onnx B.onnx: whether two models compute the same, with a proof or inputs at which they do not.
+// rewright equal A.onnx B.onnx: whether two models compute the same, with a proof or inputs at which they do not. With
+// --ranks the other one is a plan of ranks (equal_ranks.h).
 
 #include "verifier/equal/equal.h"
 
@@ -27,6 +28,7 @@
 #include "tools/program/interrupt.h"
 #include "tools/program/models.h"
 #include "tools/program/verb.h"
+#include "tools/verbs/equal/equal_ranks.h"
 #include "tools/verbs/equal/equal_settings.h"
 #include "tools/verbs/equal/junit.h"
 #include "tools/verbs/rules/rules.h"
@@ -45,6 +47,7 @@ constexpr double kMostFlopsToEstimate = 2e10;
 struct EqualFlags {
   std::string a;
   std::string b;
+  std::string ranks;
   std::string output;
   std::string junit;
   std::map<std::string, std::string> names;  // of B, as ImportOptions has them
@@ -272,6 +275,17 @@ absl::StatusOr<Compared> CompareModels(const EqualFlags& flags, Session& session
 
 absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   Console& console = session.console;
+  if (!flags.ranks.empty()) {
+    return EqualRanks({.model = flags.a,
+                       .plan = flags.ranks,
+                       .output = flags.output,
+                       .time_limit = flags.time_limit,
+                       .claim_limit = flags.region_limit},
+                      session);
+  }
+  if (flags.b.empty()) {
+    return absl::InvalidArgumentError("found one model, expected a second one or a plan of ranks (--ranks)");
+  }
   if (!flags.output.empty()) RETURN_IF_ERROR(MakeFolder(flags.output));
   const absl::Time start = absl::Now();
   const absl::StatusOr<Compared> compared = CompareModels(flags, session);
@@ -321,7 +335,10 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
 Action DeclareEqual(CommandLine& line) {
   auto flags = std::make_shared<EqualFlags>();
   line.Add("a", &flags->a, "One model").Required().Type("A.onnx");
-  line.Add("b", &flags->b, "The other, with the same inputs and outputs").Required().Type("B.onnx");
+  const Flag b = line.Add("b", &flags->b, "The other, with the same inputs and outputs").Type("B.onnx");
+  line.Add("--ranks", &flags->ranks, "Instead of B: the graphs of the ranks of a mesh (docs/equal.md, Graphs of ranks)")
+      .Type("PLAN.json")
+      .Excludes(b);
   line.AddOutputPath(
           "-o,--output", &flags->output,
           "Write what was found into this folder: certificates of regions that the prover proved; the inputs at "
