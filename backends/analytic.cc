@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
@@ -108,15 +109,12 @@ double Bytes(const TensorType& type) { return static_cast<double>(type.num_bytes
 
 class RooflineDevice : public CostModel {
  public:
-  explicit RooflineDevice(const RooflineSpec& spec) : spec_(spec) {}
+  explicit RooflineDevice(const RooflineSpec& spec) : spec_(spec), rates_(RatesOf(spec)) {}
 
   std::string name() const override { return absl::StrCat("analytic:", spec_.name); }
 
   double PeakFlops() const override { return spec_.flops_per_second; }
-  double PeakBytesPerSecond(int64_t bytes) const override {
-    const bool cached = static_cast<double>(bytes) <= spec_.cache_bytes;
-    return cached ? spec_.cache_bytes_per_second : spec_.bytes_per_second;
-  }
+  double PeakBytesPerSecond(int64_t bytes) const override { return rates_.BytesPerSecond(static_cast<double>(bytes)); }
 
   std::vector<Group> Partition(const Graph& graph) const override {
     std::vector<Group> groups;
@@ -152,15 +150,19 @@ class RooflineDevice : public CostModel {
       (graph.IsKnown(input) ? weights : activations) += Bytes(graph.type(input));
     }
     for (Value output : group.outputs) activations += Bytes(graph.type(output));
-    const bool cached = activations + weights <= spec_.cache_bytes;
-    return weights / spec_.bytes_per_second +
-           activations / (cached ? spec_.cache_bytes_per_second : spec_.bytes_per_second);
+    return weights / rates_.bytes_per_second() + activations / rates_.BytesPerSecond(activations + weights);
   }
 
   const RooflineSpec spec_;
+  const Rates rates_;
 };
 
 }  // namespace
+
+Rates RatesOf(const RooflineSpec& spec) {
+  const double above = std::nextafter(spec.cache_bytes, std::numeric_limits<double>::infinity());
+  return {spec.flops_per_second, {{0, spec.cache_bytes_per_second}, {above, spec.bytes_per_second}}};
+}
 
 absl::StatusOr<RooflineSpec> ReadRooflineSpec(const std::string& path) {
   std::ifstream file(path);

@@ -28,6 +28,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/device/device.h"
+#include "runtime/measure/machine_rates.h"
 
 namespace rewright {
 
@@ -42,6 +43,9 @@ struct RooflineSpec {
   double cache_bytes = 0;       // of the last level
   double cache_bytes_per_second = 0;
 };
+
+// The rates of a description: those of the cache up to its size, those of memory above it.
+Rates RatesOf(const RooflineSpec& spec);
 
 // A JSON object with the members of RooflineSpec. Errors name the file, the member, what was found and expected.
 absl::StatusOr<RooflineSpec> ReadRooflineSpec(const std::string& path);

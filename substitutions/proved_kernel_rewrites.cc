@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
 #include "substitutions/match/applier.h"
 
@@ -67,13 +68,14 @@ std::unique_ptr<AllowedKernelRewrites> MakeAllowedKernelRewrites(RuleSet rules,
 }
 
 absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> LoadAllowedKernelRewrites(
-    const std::vector<std::string>& switched_off) {
+    const std::vector<std::string>& switched_off, const std::vector<std::string>& others) {
   if (switched_off.empty()) return std::make_unique<LazyKernelRewrites>();
   ASSIGN_OR_RETURN(RuleSet rules, LoadLaws());
   for (const std::string& name : switched_off) {
     if (rules.Find(name) != nullptr) continue;
-    return absl::NotFoundError(absl::StrCat("found ", name, ", expected ", kFoldLaw,
-                                            ", tiles or a rule of winograd.rules, which allow kernels"));
+    return absl::NotFoundError(absl::StrCat("found ", name, ", expected ", absl::StrJoin(others, ", "),
+                                            others.empty() ? "" : " or ",
+                                            "a rule of winograd.rules, which allow kernels"));
   }
   return MakeAllowedKernelRewrites(std::move(rules), switched_off);
 }

@@ -18,8 +18,9 @@ std::unique_ptr<AllowedKernelRewrites> MakeAllowedKernelRewrites(RuleSet rules,
 
 // AllowedKernelRewrites by winograd.rules, whatever their class. The kernels that they allow compute a result anew,
 // as the operator says, if it is not finite; their errors are small beside the largest products and not beside each
-// result (docs/winograd.md). Rules that cannot be read allow nothing. Errors: a name that none of them has.
+// result (docs/winograd.md). Rules that cannot be read allow nothing. Errors: a name that none of them has; the message
+// lists `others`, which the caller switches off by itself.
 absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> LoadAllowedKernelRewrites(
-    const std::vector<std::string>& switched_off = {});
+    const std::vector<std::string>& switched_off = {}, const std::vector<std::string>& others = {});
 
 }  // namespace rewright

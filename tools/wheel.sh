@@ -24,7 +24,7 @@ targets=(rewright_alone rewright_shared)
 ninja -C "$build" -t query rewright_jit >/dev/null 2>&1 && targets+=(rewright_jit)
 cmake --build "$build" --target "${targets[@]}"
 for component in library data alone program; do
-  # Of the program's files all but the programs themselves, which need MPI.
+  # The program's files but for the programs themselves, which need MPI.
   cmake --install "$build" --prefix "$work/$component" --component $component --strip >/dev/null
 done
 rm -f "$work"/program/bin/rewright "$work"/program/bin/rewright_check

@@ -74,7 +74,7 @@ ROWS = [
     ("19f", MEGATRON, "gpt-175b", "a100-infiniband", "bf16", 1536, 2048, "dp=1536,zero=3,micro=1536,remat=full", 44,
      "megatron", "", "one sample, direct"),
 ]
-# Rows whose collectives go directly, each device its part to all others. That was assumed after the comparison: with the
+# Rows whose collectives go directly, each device its part to all others, as was assumed after the comparison: with the
 # ring of the others 19e is 125 % and 19f 349 % too fast.
 DIRECT = {"19d", "19e", "19f"}
 # Rows that differ in one thing; the second one is published as faster.

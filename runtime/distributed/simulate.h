@@ -4,8 +4,8 @@
 // them. A message is a flow of bytes that begins when its latency is over; flows share the ports of the devices that
 // they leave and reach, each port equally and without leaving any of it idle (max-min fairness). Collectives are rounds
 // of flows; a round begins when the one before has arrived everywhere. Communication of a rank goes on in the order of
-// its list along each axis of the mesh, and beside that along others. What is sent within a subgraph that several ranks
-// run together, and within an update, takes no time.
+// its list along each axis of the mesh, and beside that along others. Messages within a subgraph that several ranks run
+// together, and within an update, take no time.
 //
 // Ranks that are alike (Plan::alike) are simulated once: their flows share ports with those of the ranks that they
 // stand for.

@@ -4,7 +4,7 @@
 // One backward pass tells what the rounding of every value does to an output (core/numerics/error_estimate.h). All
 // applications that may become narrow do, and then those become wide again that add most error for the work that they
 // save, until the estimate keeps to the tolerance. The result is run beside the original; what the estimate got wrong
-// is made up for by another tolerance. What the report says is measured.
+// is made up for by another tolerance. The report tells measured errors.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/verifier/rules_util.h"
-#include "verifier/classify/classify_rule.h"
+#include "verifier/classify/rule_classifier.h"
 
 namespace rewright {
 namespace {

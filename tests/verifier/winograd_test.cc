@@ -8,7 +8,7 @@
 #include "tests/counts.h"
 #include "tests/verifier/rules_util.h"
 #include "verifier/classify/classify_rule.h"
-#include "verifier/classify/rounding_laws.h"
+#include "verifier/classify/prove_rounding.h"
 #include "verifier/prove_rule.h"
 
 namespace rewright {

@@ -64,7 +64,8 @@ absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const 
     std::vector<std::string> rules = switched_off;
     const bool folds = std::erase(rules, kFoldLaw) == 0;
     options.tiles = std::erase(rules, kTilesWay) == 0;
-    ASSIGN_OR_RETURN(std::unique_ptr<AllowedKernelRewrites> allowed, LoadAllowedKernelRewrites(rules));
+    ASSIGN_OR_RETURN(std::unique_ptr<AllowedKernelRewrites> allowed,
+                     LoadAllowedKernelRewrites(rules, {kFoldLaw, kTilesWay}));
     options.allowed_rewrites = folds ? WithProvedFolds(std::move(allowed)) : std::move(allowed);
   }
   ASSIGN_OR_RETURN(engine.device_, MakeDevice(name, options));

@@ -13,7 +13,7 @@
 namespace rewright {
 
 // A dot for each line that computes anything, under the limits of the machine (Williams, Waterman, Patterson, CACM
-// 2009). Of another color are those that a law computes by other operators: no limit holds for them. Empty without such
+// 2009). Lines that a law computes by other operators have another color: no limit holds for them. Empty without such
 // lines.
 std::string RooflinePlot(const std::vector<GroupLine>& lines, const Rates& rates);
 

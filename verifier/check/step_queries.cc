@@ -310,47 +310,69 @@ SmtQuery StepQueryBuilder::Query(const std::vector<std::string>& facts, const st
   return query;
 }
 
-// Lists instances of the lemma of products: those whose conclusion has a product that occurs anyway, first those with
-// the fewest others.
-std::vector<std::string> StepQueryBuilder::Products() const {
-  constexpr size_t kMostInstances = 300;
-  std::vector<Relation> known;
+// Lists instances of the lemma of products: those whose conclusion has a product that occurs anyway. A limited number
+// is about facts that hold and about goals that do not hold, and a limited number about all else; those with the fewest
+// other products come first.
+std::vector<std::string> StepQueryBuilder::Products(const std::set<std::string>& facts,
+                                                    const std::set<std::string>& goals) const {
+  std::vector<Relation> known, others;
   std::set<std::string> listed;
   std::set<int> constants;
   std::set<std::vector<int>> met;
-  const auto list = [&](IndexSum p, bool equation) {
-    if (listed.insert(absl::StrCat(Text(p), equation ? "=" : ">")).second) known.push_back({std::move(p), equation});
+  const auto list = [&](std::vector<Relation>& place, IndexSum p, bool equation) {
+    if (listed.insert(absl::StrCat(Text(p), equation ? "=" : ">")).second) place.push_back({std::move(p), equation});
   };
   const IndexSum one = {{{}, 1}};
+  std::vector<IndexSum> all_cofactors;  // the terms of a relation that have a constant, without it
   for (const auto& [text, relation] : relations_) {
     // Skips relations of variables that the texts of normal forms bind.
     const auto is_bound = [](const auto& entry) { return !entry.first.empty() && entry.first.front() < 0; };
     if (std::any_of(relation.p.begin(), relation.p.end(), is_bound)) continue;
-    list(relation.p, relation.equation);
-    if (relation.equation) list(PlusTimes(relation.p, one, -1), false);
-    list(PlusTimes(PlusTimes({}, relation.p, -1), one, -1), false);
-    std::map<int, IndexSum> cofactors;  // of each constant: the terms that have it, without it
+    const bool holds = facts.contains(text), fails = goals.contains(text);
+    std::vector<Relation>& place = holds || fails ? known : others;
+    if (!fails) list(place, relation.p, relation.equation);
+    if (!holds) {
+      if (relation.equation) list(place, PlusTimes(relation.p, one, -1), false);
+      list(place, PlusTimes(PlusTimes({}, relation.p, -1), one, -1), false);
+    }
+    std::map<int, IndexSum> cofactors;  // by the constant
     for (const auto& [product, coef] : relation.p) {
       constants.insert(product.begin(), product.end());
       if (product.size() > 1) met.insert(product);
       for (int constant : product) cofactors[constant][*OtherFactors(product, {constant})] = coef;
     }
-    for (const auto& [constant, cofactor] : cofactors) {
-      if (cofactor.size() < 2) continue;
-      // Takes the cofactor with either sign, strictly or not.
-      for (const IndexSum& either : {cofactor, PlusTimes({}, cofactor, -1)}) {
-        list(either, false);
-        list(PlusTimes(either, one, -1), false);
-      }
+    for (auto& [constant, cofactor] : cofactors) {
+      if (cofactor.size() > 1) all_cofactors.push_back(std::move(cofactor));
     }
   }
   for (int constant : constants) {
-    list({{{constant}, 1}}, false);
-    list({{{constant}, -1}, {{}, -1}}, false);
+    list(others, {{{constant}, 1}}, false);
+    list(others, {{{constant}, -1}, {{}, -1}}, false);
   }
+  for (const IndexSum& cofactor : all_cofactors) {
+    // Takes the cofactor with either sign, strictly or not.
+    for (const IndexSum& either : {cofactor, PlusTimes({}, cofactor, -1)}) {
+      list(others, either, false);
+      list(others, PlusTimes(either, one, -1), false);
+    }
+  }
+  std::vector<std::string> instances;
+  for (const std::vector<int>& product : met) {
+    std::string text = "(=> (and";
+    for (int constant : product) absl::StrAppend(&text, " (>= ", Text({{{constant}, 1}}), " 1)");
+    instances.push_back(absl::StrCat(text, ") (>= ", Text({{product, 1}}), " 1))"));
+  }
+  AddProducts(known, met, &instances);
+  AddProducts(others, met, &instances);
+  return instances;
+}
+
+void StepQueryBuilder::AddProducts(const std::vector<Relation>& relations, const std::set<std::vector<int>>& met,
+                                   std::vector<std::string>* instances) {
+  constexpr size_t kMostInstances = 300;
   std::vector<std::pair<size_t, std::string>> found;  // by the number of products that do not occur yet
   std::set<std::string> made;
-  for (const Relation& relation : known) {
+  for (const Relation& relation : relations) {
     for (const auto& [part, coef] : relation.p) {
       if (part.empty()) continue;
       for (const std::vector<int>& product : met) {
@@ -373,14 +395,7 @@ std::vector<std::string> StepQueryBuilder::Products() const {
   }
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   if (found.size() > kMostInstances) found.resize(kMostInstances);
-  std::vector<std::string> instances;
-  for (const std::vector<int>& product : met) {
-    std::string text = "(=> (and";
-    for (int constant : product) absl::StrAppend(&text, " (>= ", Text({{{constant}, 1}}), " 1)");
-    instances.push_back(absl::StrCat(text, ") (>= ", Text({{product, 1}}), " 1))"));
-  }
-  for (auto& [fresh, text] : found) instances.push_back(std::move(text));
-  return instances;
+  for (auto& [fresh, text] : found) instances->push_back(std::move(text));
 }
 
 SmtQuery StepQueryBuilder::LemmaOfProducts() {
@@ -391,10 +406,12 @@ SmtQuery StepQueryBuilder::LemmaOfProducts() {
 }
 
 SmtQuery StepQueryBuilder::LinearQuery(std::vector<std::string> facts, std::vector<std::string> goals) const {
-  for (std::string& instance : Products()) facts.push_back(std::move(instance));
   // The known relations of a constant count as facts, since they have products too.
   for (const Constant& constant : constants_) {
     facts.insert(facts.end(), constant.known.begin(), constant.known.end());
+  }
+  for (std::string& instance : Products({facts.begin(), facts.end()}, {goals.begin(), goals.end()})) {
+    facts.push_back(std::move(instance));
   }
   StepQueryBuilder linear(ctx_);
   linear.constants_.resize(constants_.size());

@@ -71,7 +71,11 @@ class StepQueryBuilder {
   }
   IndexSum OfVar(Var v, const IndexEnvironment& environment);
   std::string Text(const Atom& a, const IndexEnvironment& environment);
-  std::vector<std::string> Products() const;
+  // The facts and goals as texts.
+  std::vector<std::string> Products(const std::set<std::string>& facts, const std::set<std::string>& goals) const;
+  // Adds instances about these relations, with products of `met`.
+  static void AddProducts(const std::vector<Relation>& relations, const std::set<std::vector<int>>& met,
+                          std::vector<std::string>* instances);
 
   const Variables& ctx_;
   std::set<Var> hidden_;

@@ -1,5 +1,6 @@
 // Deciding inequalities of index polynomials: by extremes of ranges, by facts and the solver, against samples.
 #include <algorithm>
+#include <optional>
 
 #include "core/base/integer.h"
 #include "verifier/integer/context.h"
@@ -10,6 +11,13 @@ namespace {
 
 constexpr int kAttemptsPerSample = 6;
 
+// Gives a polynomial without the quotient q that is >= 0 iff a q + b is: q + b >= 0 iff num >= -b * den, and b - q >= 0
+// iff num < (b + 1) * den. Nothing for other a.
+std::optional<Poly> WithoutQuotient(const VarInfo& q, const Poly& a, const Poly& b) {
+  if (a == Poly(1)) return q.a + q.b * b;
+  if (a == Poly(-1)) return q.b * (b + Poly(1)) - q.a - Poly(1);
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -73,9 +81,8 @@ bool Context::NonnegDefinitions(const Poly& p, Var q, const std::vector<Var>& hi
     return NonnegRec(-a, hidden, depth + 1) &&
            (NonnegRec(a * info.a + b, hidden, depth + 1) || NonnegRec(a * info.b + b, hidden, depth + 1));
   }
-  // q + b >= 0 iff num >= -b * den, and b - q >= 0 iff num < (b + 1) * den.
-  if (a == Poly(1) && NonnegRec(info.a + info.b * b, hidden, depth + 1)) return true;
-  if (a == Poly(-1) && NonnegRec(info.b * (b + Poly(1)) - info.a - Poly(1), hidden, depth + 1)) return true;
+  const std::optional<Poly> same = WithoutQuotient(info, a, b);
+  if (same && NonnegRec(*same, hidden, depth + 1)) return true;
   // den * q <= num < den * q + den. Exact where the cofactor is a multiple of the denominator.
   Poly cofactor;
   const bool multiple = info.b.items()[0].coef > 0 && DivideExactly(a, info.b, &cofactor);
@@ -163,10 +170,18 @@ bool Context::NonnegRec(const Poly& p, const std::vector<Var>& hidden, int depth
 
 bool Context::QuickNonnegByEquation(const std::vector<Guard>& facts, const Poly& p,
                                     const std::vector<Var>& hidden) const {
-  return std::any_of(facts.begin(), facts.end(), [&](const Guard& fact) {
+  const bool found = std::any_of(facts.begin(), facts.end(), [&](const Guard& fact) {
     if (!fact.IsEq()) return false;
     return QuickNonneg(p - fact.poly(), hidden) || QuickNonneg(p + fact.poly(), hidden);
   });
+  if (found || p.IsConst()) return found;
+  // Equations of sizes have whole products, which stand in the numerator and the denominator of a quotient.
+  const std::vector<Var> vars = p.Vars();
+  const Var last = *std::max_element(vars.begin(), vars.end());
+  Poly a, b;
+  if (vars_[last].kind != VarInfo::Kind::kDiv || !p.Decompose(last, &a, &b)) return false;
+  const std::optional<Poly> same = WithoutQuotient(vars_[last], a, b);
+  return same && QuickNonnegByEquation(facts, *same, hidden);
 }
 
 bool Context::QuickNonneg(const Poly& p, const std::vector<Var>& hidden) const { return NonnegRec(p, hidden, 0); }

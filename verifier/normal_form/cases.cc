@@ -70,6 +70,24 @@ std::vector<Guard> FreeLiterals(const Context& ctx, const NormalForm& n) {
   return out;
 }
 
+std::optional<Guard> LiteralOfValues(const Context& ctx, const Poly& p) {
+  CountSteps(1);
+  ctx.session->CheckLimit();  // definitions may lie in definitions many times
+  for (Var v : p.Vars()) {
+    const VarInfo& info = ctx.Info(v);
+    std::optional<Guard> found;
+    if (info.kind == VarInfo::Kind::kValue) {
+      const std::vector<Guard> literals = FreeLiterals(ctx, ElementOf(info));
+      if (!literals.empty()) found = literals[0];
+    } else if (ctx.IsDefinition(v)) {
+      found = LiteralOfValues(ctx, info.a);
+      if (!found) found = LiteralOfValues(ctx, info.b);
+    }
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 // Literals inside an opaque atom that mention no variable bound inside it.

@@ -1,6 +1,7 @@
 // Case analysis: forms under an assumed condition, conditions lifted out of functions.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "verifier/integer/context.h"
@@ -15,5 +16,7 @@ NormalForm AssumeForm(Context& ctx, const NormalForm& n, const Guard& literal, c
 Atom AssumeAtom(Context& ctx, const Atom& a, const Guard& literal, const Guard& negation);
 // Literals of the terms' guards that mention none of the variables bound by their own term.
 std::vector<Guard> FreeLiterals(const Context& ctx, const NormalForm& n);
+// A condition that an element in the polynomial depends on.
+std::optional<Guard> LiteralOfValues(const Context& ctx, const Poly& p);
 
 }  // namespace rewright::verifier

@@ -247,7 +247,7 @@ class DistinctTerms {
   NormalForm& terms() { return terms_; }
 
  private:
-  // Of the terms of one skeleton: the first one, while it is alone, or the places by text.
+  // The terms of one skeleton: the first one, while it is alone, or the places by text.
   struct Alike {
     size_t first;
     std::map<std::string, size_t> places;

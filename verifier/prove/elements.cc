@@ -16,28 +16,6 @@
 #include "verifier/prove/elements_internal.h"
 
 namespace rewright::verifier {
-namespace {
-
-// A condition that an element in the polynomial depends on.
-std::optional<Guard> LiteralOfValues(const Context& ctx, const Poly& p) {
-  CountSteps(1);
-  ctx.session->CheckLimit();  // definitions may lie in definitions many times
-  for (Var v : p.Vars()) {
-    const VarInfo& info = ctx.Info(v);
-    std::optional<Guard> found;
-    if (info.kind == VarInfo::Kind::kValue) {
-      const std::vector<Guard> literals = FreeLiterals(ctx, ElementOf(info));
-      if (!literals.empty()) found = literals[0];
-    } else if (ctx.IsDefinition(v)) {
-      found = LiteralOfValues(ctx, info.a);
-      if (!found) found = LiteralOfValues(ctx, info.b);
-    }
-    if (found) return found;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 bool MentionsHolds(const ExprPtr& e) {
   if (!e->Contains(ExprKind::kHolds)) return false;

@@ -21,8 +21,8 @@ Range HullOf(std::initializer_list<float> numbers) {
 }
 bool IsFinite(const Range& x) { return std::isfinite(x.low) && std::isfinite(x.high); }
 
-// Rounding keeps the order, so that ends bound what the kernel computes. Of infinite ends sums may be NaN between them,
-// and products are not looked at.
+// Rounding keeps the order, so that ends bound what the kernel computes. Sums of infinite ends may be NaN between them,
+// and products of such are not looked at.
 Range SumOf(const Range& a, const Range& b) {
   return HullOf({a.low + b.low, a.low + b.high, a.high + b.low, a.high + b.high});
 }

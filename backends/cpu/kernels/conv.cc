@@ -88,7 +88,7 @@ ConvPrimitive InLayouts(const DnnlContext& context, const ConvProblem& problem, 
 }
 
 // Returns whether oneDNN 2.6 may compute that wrongly: on tiles (not of kernels of one element, "brgconv_1x1") with
-// strides above 2, or above the kernel. Of 10,000 random convolutions those alone were wrong.
+// strides above 2, or above the kernel. Those alone were wrong among 10,000 random convolutions.
 bool IsWrong(const ConvProblem& problem, const std::string& implementation) {
   if (!absl::StartsWith(implementation, "brgconv:")) return false;
   bool wrong = false;

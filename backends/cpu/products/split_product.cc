@@ -1,7 +1,7 @@
 // Products of f32 with a constant right factor on tiles of bf16: numbers are split in three parts, and six products of
 // parts are summed in f32 (simd/split.h), as exactly as by the products of matmul.cc and in less than half of their
-// time. The right factor is split once, when the graph is compiled. Of the left one a block of rows is split by all
-// threads, a chunk of its depth at a time; then each thread multiplies it by its share of the panels of the right one.
+// time. The right factor is split once, when the graph is compiled. All threads split a block of rows of the left one,
+// a chunk of its depth at a time; then each thread multiplies it by its share of the panels of the right one.
 // Rows with numbers beyond what parts are exact for, infinities and NaN among them, are computed anew on f32.
 #include <omp.h>
 

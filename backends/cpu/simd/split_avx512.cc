@@ -141,7 +141,7 @@ int Pack(const float* b, long depth, long columns, long step, long column, unsig
   return Greatest(most);
 }
 
-// Of 16 rows of 64 bytes, all of them.
+// Sets up all tiles, each with 16 rows of 64 bytes.
 void Begin() {
   struct {
     unsigned char palette = 1, start = 0, reserved[14] = {};

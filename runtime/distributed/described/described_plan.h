@@ -1,5 +1,5 @@
 // The plan of a step of a described model in a layout: tensors and subgraphs by sizes, seconds by the device, and lists
-// by the generators (generate.h). What ranks of a tensor-parallel group exchange, and what experts do, is in the lists.
+// by the generators (generate.h). The lists have the exchanges of tensor-parallel groups and the work of experts.
 //
 // Tensor parallel is that of Korthikanti et al. 2022: between products a rank has its block of the tokens. An
 // ALL_GATHER stands before the first product of attention and of an MLP, a REDUCE_SCATTER behind the second; backward

@@ -14,6 +14,7 @@
 #include "core/tensor/compare.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/core/interpreter/interpreter_util.h"
 #include "tests/counts.h"
 
 namespace rewright {
@@ -23,42 +24,6 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kSeed = 20240917;
 const int kSamples = Cases(1200);
-
-// One random application with its inputs.
-struct Case {
-  std::string text;
-  std::vector<TensorType> input_types;
-  Application app;
-  Bindings bindings;
-  std::vector<Tensor> inputs;
-};
-
-Case MakeCase(const OpDef& op, const std::vector<TensorType>& input_types, const Attrs& attrs, double low, double high,
-              Rng& rng, MeaningCache& cache) {
-  Case c;
-  c.input_types = input_types;
-  c.text = absl::StrCat(op.name, " (", AttrsString(attrs), ")");
-  for (const TensorType& type : input_types) absl::StrAppend(&c.text, " ", type.ToString());
-  auto app = Apply(op, input_types, attrs, cache);
-  EXPECT_TRUE(app.ok()) << c.text << ": " << app.status();
-  if (!app.ok()) return c;
-  c.app = *std::move(app);
-  c.bindings = BindingsOf(*c.app.meaning, input_types, c.app.attrs);
-  for (const TensorType& type : input_types) c.inputs.push_back(RandomTensor(type, rng, low, high));
-  return c;
-}
-
-Case SampleCase(const OpDef& op, Rng& rng, MeaningCache& cache) {
-  const OpSample sample = op.sample(rng);
-  return MakeCase(op, sample.inputs, sample.attrs, sample.low, sample.high, rng, cache);
-}
-
-absl::StatusOr<std::vector<Tensor>> RunTuned(const Case& c, const InterpretTuning& tuning, int threads) {
-  auto compiled =
-      CompiledMeaning::Compile(*c.app.meaning, c.bindings, c.input_types, c.app.outputs, Precision::kNative, tuning);
-  if (!compiled.ok()) return compiled.status();
-  return compiled->Run(c.inputs, threads);
-}
 
 class AllOpsTest : public ::testing::TestWithParam<const OpDef*> {
  protected:
@@ -73,7 +38,7 @@ TEST_P(AllOpsTest, AgreesWithTheOracle) {
   MeaningCache cache;
   const InterpretTuning tiny{.max_lanes = 7, .min_hoisted = 1, .min_parallel = 0};
   for (int i = 0; i < kSamples; ++i) {
-    const Case c = SampleCase(op(), rng, cache);
+    const InterpreterCase c = SampleCase(op(), rng, cache);
     ASSERT_FALSE(HasFailure());
     const auto oracle = RunOracle(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
     const auto whole = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
@@ -103,7 +68,7 @@ TEST_P(AllOpsTest, Float64IsCloseToFloat32) {
   Rng rng(kSeed + 1);
   MeaningCache cache;
   for (int i = 0; i < kSamples / 4; ++i) {
-    const Case c = SampleCase(op(), rng, cache);
+    const InterpreterCase c = SampleCase(op(), rng, cache);
     const auto native = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
     const auto wide = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.input_types, c.inputs,
                                 {.precision = Precision::kFloat64});
@@ -127,7 +92,7 @@ TEST_P(AllOpsTest, ARunLeavesNothingBehind) {
   MeaningCache cache;
   for (int i = 0; i < kSamples / 8; ++i) {
     const OpSample sample = op().sample(rng);
-    const Case c = MakeCase(op(), sample.inputs, sample.attrs, sample.low, sample.high, rng, cache);
+    const InterpreterCase c = MakeCase(op(), sample.inputs, sample.attrs, sample.low, sample.high, rng, cache);
     const auto compiled =
         CompiledMeaning::Compile(*c.app.meaning, c.bindings, c.input_types, c.app.outputs, Precision::kNative);
     ASSERT_TRUE(compiled.ok()) << c.text << ": " << compiled.status();
@@ -218,7 +183,7 @@ TEST(InterpreterTest, LargerApplicationsAgreeWithTheOracle) {
   Rng rng(kSeed + 3);
   MeaningCache cache;
   for (const Large& large : cases) {
-    const Case c = MakeCase(*FindOp(large.op), large.inputs, large.attrs, -2, 2, rng, cache);
+    const InterpreterCase c = MakeCase(*FindOp(large.op), large.inputs, large.attrs, -2, 2, rng, cache);
     ASSERT_FALSE(HasFailure());
     const auto oracle = RunOracle(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
     const auto fast = Interpret(*c.app.meaning, c.bindings, c.app.outputs, c.inputs, {.threads = 1});
@@ -232,35 +197,8 @@ TEST(InterpreterTest, LargerApplicationsAgreeWithTheOracle) {
 
 // ---------------------------------------------------------------- meanings made for single properties
 
-using Declare = std::function<void(OpBuilder&)>;
-
-absl::StatusOr<std::vector<Tensor>> RunDeclared(const Declare& declare, const std::vector<Tensor>& inputs) {
-  OpDef op{.name = "test", .inputs = std::vector<std::string>(inputs.size(), "x")};
-  op.meaning = [&](OpBuilder& b) {
-    declare(b);
-    return absl::OkStatus();
-  };
-  std::vector<TensorType> types;
-  for (const Tensor& input : inputs) types.push_back(input.type());
-  MeaningCache cache;
-  auto app = Apply(op, types, {}, cache);
-  if (!app.ok()) return app.status();
-  return Interpret(*app->meaning, BindingsOf(*app->meaning, types, {}), app->outputs, inputs);
-}
-
-std::vector<double> Elements(const absl::StatusOr<std::vector<Tensor>>& result) {
-  EXPECT_TRUE(result.ok()) << result.status();
-  std::vector<double> values;
-  for (int64_t i = 0; result.ok() && i < (*result)[0].num_elements(); ++i) values.push_back((*result)[0].At(i));
-  return values;
-}
-
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-Tensor Float32s(Shape shape, const std::vector<double>& values) {
-  return Tensor::FromVector(DType::kFloat32, std::move(shape), values);
-}
 
 using ::testing::DoubleEq;
 using ::testing::ElementsAre;
@@ -470,288 +408,6 @@ TEST(InterpreterTest, AReferenceThatFailsEndsTheRun) {
       },
       {Float32s({3}, {1, 2, 3})});
   EXPECT_EQ(result.status(), absl::OutOfRangeError("no such element"));
-}
-
-// ---------------------------------------------------------------- scattered sums
-
-// A million terms at a million positions do not take a million times a million steps.
-TEST(InterpreterTest, ScatteredSumsTakeTimeByTheNumberOfTerms) {
-  constexpr int64_t kCount = 1000000;
-  Tensor x(TensorType{DType::kInt64, {kCount}}), indices(x.type()), updates(x.type());
-  std::vector<int64_t> expected(kCount);
-  for (int64_t k = 0; k < kCount; ++k) {
-    x.SetInt(k, k);
-    indices.SetInt(k, k * k % kCount - (k % 2 == 0 ? kCount : 0));
-    updates.SetInt(k, k % 1000);
-    expected[k] += k;
-    expected[k * k % kCount] += k % 1000;
-  }
-  const std::vector<TensorType> types(3, x.type());
-  MeaningCache cache;
-  const auto app = Apply(*FindOp("scatter_add"), types, {}, cache);
-  ASSERT_TRUE(app.ok()) << app.status();
-  const auto result =
-      Interpret(*app->meaning, BindingsOf(*app->meaning, types, app->attrs), app->outputs, {x, indices, updates});
-  ASSERT_TRUE(result.ok()) << result.status();
-  for (int64_t k = 0; k < kCount; ++k) ASSERT_EQ((*result)[0].AtInt(k), expected[k]) << k;
-}
-
-// Compares guards of every kind with the oracle, whole and with every possible reduction scattered.
-TEST(InterpreterTest, SumsWhosePositionsAreDataAgreeWithTheOracle) {
-  const auto index = [](OpBuilder& b, const Index& k) { return ToIndex(b.Read(1, {k})); };
-  const auto declare = [](ReduceKind kind, const std::function<Cond(OpBuilder&, const At&, const Index&)>& guard,
-                          const std::function<Scalar(OpBuilder&, const At&, const Index&)>& body, bool flat = true) {
-    return [=](OpBuilder& b) {
-      const std::vector<Index> shape = flat ? At{6} : At{2, 3};
-      b.Output(DType::kFloat32, shape, [&](const At& i) {
-        return b.Reduce(
-            kind, {{"k", b.size(0, 0)}}, [&](const At& k) { return body(b, i, k[0]); },
-            [&](const At& k) { return guard(b, i, k[0]); });
-      });
-    };
-  };
-  const auto update = [](OpBuilder& b, const At&, const Index& k) { return b.Read(0, {k}); };
-  const std::pair<const char*, Declare> cases[] = {
-      {"an index outside is no position",
-       declare(
-           ReduceKind::kSum, [&](OpBuilder& b, const At& i, const Index& k) { return index(b, k) == i[0]; }, update)},
-      {"a maximum",
-       declare(
-           ReduceKind::kMax, [&](OpBuilder& b, const At& i, const Index& k) { return i[0] == index(b, k); }, update)},
-      {"a product of a position's own",
-       declare(
-           ReduceKind::kProd, [&](OpBuilder& b, const At& i, const Index& k) { return index(b, k) == i[0]; },
-           [&](OpBuilder& b, const At& i, const Index& k) {
-             return b.Read(0, {k}) * FromIndex(i[0] + 1, DType::kFloat32) + b.Read(0, {i[0]});
-           })},
-      {"a multiple",
-       declare(
-           ReduceKind::kSum, [&](OpBuilder& b, const At& i, const Index& k) { return index(b, k) == i[0] * 2 + 1; },
-           update)},
-      {"digits of two axes",
-       declare(
-           ReduceKind::kSum,
-           [&](OpBuilder& b, const At& i, const Index& k) { return Mod(index(b, k), 6) == i[0] * 3 + i[1]; }, update,
-           /*flat=*/false)},
-      {"one axis of two",
-       declare(
-           ReduceKind::kSum, [&](OpBuilder& b, const At& i, const Index& k) { return index(b, k) == i[0]; },
-           [&](OpBuilder& b, const At& i, const Index& k) { return b.Read(0, {k}) + b.Read(0, {i[1]}); },
-           /*flat=*/false)},
-      {"other conditions", declare(
-                               ReduceKind::kSum,
-                               [&](OpBuilder& b, const At& i, const Index& k) {
-                                 return Mod(k, 3) < 2 && Mod(index(b, k), 6) == i[0] && i[0] < k && index(b, k) < 5;
-                               },
-                               update)},
-      {"a position that data picks on both sides",
-       declare(
-           ReduceKind::kSum, [&](OpBuilder& b, const At& i, const Index& k) { return index(b, k) == index(b, i[0]); },
-           update)},
-      {"not determined",
-       declare(
-           ReduceKind::kSum, [&](OpBuilder& b, const At& i, const Index& k) { return index(b, k) == Mod(i[0], 4); },
-           update)},
-      {"a reduction inside",
-       declare(
-           ReduceKind::kSum, [&](OpBuilder& b, const At& i, const Index& k) { return index(b, k) == i[0]; },
-           [&](OpBuilder& b, const At& i, const Index& k) {
-             return b.Read(0, {k}) * b.Sum({{"s", b.size(0, 0)}}, [&](const At& s) {
-               return b.Read(0, {Mod(s[0] + i[0] + k, b.size(0, 0))});
-             });
-           })},
-  };
-  std::vector<double> values;
-  std::vector<int> places;
-  for (int k = 0; k < 40; ++k) {
-    values.push_back(1 + k % 7 * 0.25);
-    places.push_back((k * k + 3 * k) % 17 - 4);
-  }
-  const std::vector<Tensor> inputs = {Float32s({40}, values), Tensor::FromVector(DType::kInt64, {40}, places)};
-  for (const auto& [what, declared] : cases) {
-    OpDef op{.name = "test", .inputs = {"x", "i"}};
-    op.meaning = [&, &declared = declared](OpBuilder& b) {
-      declared(b);
-      return absl::OkStatus();
-    };
-    const std::vector<TensorType> types = {inputs[0].type(), inputs[1].type()};
-    MeaningCache cache;
-    const auto app = Apply(op, types, {}, cache);
-    ASSERT_TRUE(app.ok()) << app.status();
-    const Bindings bindings = BindingsOf(*app->meaning, types, {});
-    const auto oracle = RunOracle(*app->meaning, bindings, app->outputs, inputs);
-    ASSERT_TRUE(oracle.ok()) << what << ": " << oracle.status();
-    for (double min_hoisted : {1.0, 1e9}) {
-      const auto compiled = CompiledMeaning::Compile(*app->meaning, bindings, types, app->outputs, Precision::kNative,
-                                                     {.max_lanes = 7, .min_hoisted = min_hoisted, .min_parallel = 0});
-      ASSERT_TRUE(compiled.ok()) << what << ": " << compiled.status();
-      const auto result = compiled->Run(inputs, 2);
-      ASSERT_TRUE(result.ok()) << what << ": " << result.status();
-      EXPECT_TRUE((*result)[0].BitEqual((*oracle)[0])) << what << ": " << Compare((*result)[0], (*oracle)[0]).text;
-    }
-  }
-}
-
-// Each of a million positions has a million possible terms, of which at most one exists: no loop runs over the others.
-TEST(InterpreterTest, GuardedSumsTakeTimeByTheTermsThatExist) {
-  constexpr int64_t kCount = 1000000;
-  std::vector<double> values(kCount);
-  for (int64_t k = 0; k < kCount; ++k) values[k] = static_cast<double>(k % 1000);
-  const auto result = RunDeclared(
-      [](OpBuilder& b) {
-        b.Output(DType::kFloat32, {b.size(0, 0)}, [&](const At& i) {
-          return b.Reduce(
-              ReduceKind::kSum, {{"k", b.size(0, 0)}}, [&](const At& k) { return b.Read(0, {k[0]}); },
-              [&](const At& k) { return k[0] * 3 + 1 == i[0]; });
-        });
-      },
-      {Float32s({kCount}, values)});
-  ASSERT_TRUE(result.ok()) << result.status();
-  for (int64_t i = 0; i < kCount; ++i) {
-    ASSERT_EQ((*result)[0].At(i), i % 3 == 1 ? static_cast<double>(i / 3 % 1000) : 0) << i;
-  }
-}
-
-// Equations between indices, compared bit by bit: terms come in the declared order.
-TEST(InterpreterTest, SumsUnderEquationsAgreeWithTheOracle) {
-  using Equation = std::function<Cond(const Index& i, const Index& r, const Index& s)>;
-  const std::pair<const char*, Equation> cases[] = {
-      {"taps of a stride", [](auto& i, auto& r, auto&) { return Mod(i - r, 3) == Index(1); }},
-      {"of two strides",
-       [](auto& i, auto& r, auto& s) { return Mod(i + r, 2) == Index(0) && Mod(i - s, 3) == Index(2); }},
-      {"of a difference", [](auto& i, auto& r, auto& s) { return Mod(i + r * 2 - s, 3) == Index(1); }},
-      {"the last by the first", [](auto& i, auto& r, auto& s) { return r + s == i; }},
-      {"the first by the last", [](auto& i, auto& r, auto& s) { return r + s * 3 == i; }},
-      {"a point", [](auto& i, auto& r, auto& s) { return r * 7 + s == i * 2; }},
-      {"no term", [](auto& i, auto& r, auto&) { return r * 2 + 1 == i * 4; }},
-      {"beside bounds", [](auto& i, auto& r, auto& s) { return r < s && Mod(r + i, 2) == Index(1) && i < r + s; }},
-      {"a quotient", [](auto& i, auto& r, auto& s) { return FloorDiv(r + i, 3) == s; }},
-      {"nothing bound", [](auto& i, auto&, auto&) { return Mod(i, 2) == Index(1); }},
-  };
-  std::vector<double> values;
-  for (int k = 0; k < 77; ++k) values.push_back(std::sin(k) * 1000 + 1);
-  const std::vector<Tensor> inputs = {Float32s({77}, values)};
-  for (const ReduceKind kind : {ReduceKind::kSum, ReduceKind::kMax, ReduceKind::kProd}) {
-    for (const auto& [what, equation] : cases) {
-      OpDef op{.name = "test", .inputs = {"x"}};
-      op.meaning = [&, &equation = equation](OpBuilder& b) {
-        b.Output(DType::kFloat32, {Index(11)}, [&](const At& i) {
-          return b.Reduce(
-              kind, {{"r", Index(11)}, {"s", Index(7)}}, [&](const At& k) { return b.Read(0, {k[0] * 7 + k[1]}); },
-              [&](const At& k) { return equation(i[0], k[0], k[1]); });
-        });
-        return absl::OkStatus();
-      };
-      const std::vector<TensorType> types = {inputs[0].type()};
-      MeaningCache cache;
-      const auto app = Apply(op, types, {}, cache);
-      ASSERT_TRUE(app.ok()) << app.status();
-      const Bindings bindings = BindingsOf(*app->meaning, types, {});
-      const auto oracle = RunOracle(*app->meaning, bindings, app->outputs, inputs);
-      ASSERT_TRUE(oracle.ok()) << what << ": " << oracle.status();
-      const auto result = Interpret(*app->meaning, bindings, app->outputs, inputs);
-      ASSERT_TRUE(result.ok()) << what << ": " << result.status();
-      EXPECT_TRUE((*result)[0].BitEqual((*oracle)[0])) << what << ": " << Compare((*result)[0], (*oracle)[0]).text;
-    }
-  }
-}
-
-// Gradients of convolutions: guards of padding, strides and dilations over sums of products, compared bit by bit. Terms
-// that do not exist count for nothing, also where the other factor is infinite or NaN.
-TEST(InterpreterTest, GuardedSumsOfProductsAgreeWithTheOracle) {
-  SCOPED_TRACE(absl::StrCat("seed ", kSeed));
-  Rng rng(kSeed);
-  MeaningCache cache;
-  const auto f32 = [](Shape shape) { return TensorType{DType::kFloat32, std::move(shape)}; };
-  const auto pick = [&](int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(rng() % static_cast<uint64_t>(high - low + 1));
-  };
-  const auto extent = [](int64_t out, int64_t kernel, int64_t stride, int64_t dilation, int64_t pads) {
-    return (out - 1) * stride + (kernel - 1) * dilation + 1 - pads;
-  };
-  for (int i = 0; i < Cases(200); ++i) {
-    const int64_t groups = pick(1, 2), o = groups * pick(1, 5), c = groups * pick(1, 9), n = pick(1, 2);
-    const int64_t r = pick(1, 3), s = pick(1, 3), y = pick(1, 6), z = pick(1, 6);
-    const std::vector<int64_t> strides = {pick(1, 3), pick(1, 2)}, dilations = {pick(1, 2), pick(1, 3)};
-    std::vector<int64_t> pads = {pick(0, r - 1), pick(0, s - 1), pick(0, r - 1), pick(0, s - 1)};
-    const int64_t h = extent(y, r, strides[0], dilations[0], pads[0] + pads[2]);
-    const int64_t w = extent(z, s, strides[1], dilations[1], pads[1] + pads[3]);
-    if (h < 1 || w < 1) continue;
-    const Attrs attrs = {{"strides", strides}, {"dilations", dilations}, {"pads", pads}, {"groups", groups}};
-    Attrs of_image = attrs;
-    of_image["x_shape"] = Shape{n, c, h, w};
-    Case backward = MakeCase(*FindOp("conv2d_grad_x"), {f32({o, c / groups, r, s}), f32({n, o, y, z})}, of_image, -2, 2,
-                             rng, cache);
-    Case forward =
-        MakeCase(*FindOp("conv2d"), {f32({n, c, h, w}), f32({o, c / groups, r, s})}, attrs, -2, 2, rng, cache);
-    ASSERT_FALSE(HasFailure());
-    for (Case* made : {&backward, &forward}) {
-      for (Tensor& input : made->inputs) {
-        if (rng() % 2 == 0) continue;
-        const double odd[] = {kInf, -kInf, kNaN, -0.0};
-        for (int k = 0; k < 3; ++k) input.Set(pick(0, input.num_elements() - 1), odd[rng() % 4]);
-      }
-      const auto oracle = RunOracle(*made->app.meaning, made->bindings, made->app.outputs, made->inputs);
-      ASSERT_TRUE(oracle.ok()) << oracle.status();
-      for (const int64_t lanes : {4096, 7}) {
-        const auto result = RunTuned(*made, {.max_lanes = lanes}, 1);
-        ASSERT_TRUE(result.ok()) << result.status();
-        for (int64_t at = 0; at < (*oracle)[0].num_elements(); ++at) {
-          const double expected = (*oracle)[0].At(at), found = (*result)[0].At(at);
-          if (std::isnan(expected) && std::isnan(found)) continue;
-          ASSERT_TRUE(expected == found && std::signbit(expected) == std::signbit(found))
-              << made->text << ": " << found << " and not " << expected << " at " << at;
-        }
-      }
-    }
-  }
-}
-
-// A sum over one place is its term, with the sign of a zero; other sums begin with 0. The size decides, and not how an
-// operator is declared where it is known to be one (docs/decisions/127).
-TEST(InterpreterTest, ASumOverOnePlaceIsItsTerm) {
-  const Tensor zeros = Float32s({2, 1}, {-0.0, 3});
-  const auto sum_of = [](const Tensor& x, const Cond& guard) {
-    return RunDeclared(
-        [&](OpBuilder& b) {
-          b.Output(DType::kFloat32, {b.size(0, 0)}, [&](const At& i) {
-            return b.Reduce(
-                ReduceKind::kSum, {{"j", b.size(0, 1)}},
-                [&](const At& j) {
-                  return b.Read(0, {i[0], j[0]});
-                },
-                [&](const At&) { return guard; });
-          });
-        },
-        {x});
-  };
-  const auto sign_of_first = [](const absl::StatusOr<std::vector<Tensor>>& result) {
-    EXPECT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ((*result)[0].At(0), 0);
-    return std::signbit((*result)[0].At(0));
-  };
-  EXPECT_TRUE(sign_of_first(sum_of(zeros, Cond(true))));
-  EXPECT_FALSE(sign_of_first(sum_of(zeros, Cond(false))));
-  EXPECT_FALSE(sign_of_first(sum_of(Float32s({1, 2}, {-0.0, -0.0}), Cond(true))));
-
-  Rng rng(kSeed);
-  MeaningCache cache;
-  const auto f32 = [](Shape shape) { return TensorType{DType::kFloat32, std::move(shape)}; };
-  Case product = MakeCase(*FindOp("matmul"), {f32({2, 1}), f32({1, 3})}, {}, 0, 1, rng, cache);
-  Case gradient =
-      MakeCase(*FindOp("matmul_grad_a"), {f32({3, 1}), f32({2, 1})}, {{"a_shape", Shape{2, 3}}}, 0, 1, rng, cache);
-  product.inputs = {Float32s({2, 1}, {-2, 3}), Float32s({1, 3}, {0, 1, -0.0})};
-  gradient.inputs = {product.inputs[1], product.inputs[0]};
-  gradient.inputs[0] = Float32s({3, 1}, {0, 1, -0.0});
-  const auto forward = RunTuned(product, {}, 1), backward = RunTuned(gradient, {}, 1);
-  ASSERT_TRUE(forward.ok() && backward.ok()) << forward.status() << backward.status();
-  EXPECT_TRUE((*forward)[0].BitEqual((*backward)[0]));
-  EXPECT_TRUE(std::signbit((*forward)[0].At(0)));
-  for (const Case* c : {&product, &gradient}) {
-    const auto oracle = RunOracle(*c->app.meaning, c->bindings, c->app.outputs, c->inputs);
-    ASSERT_TRUE(oracle.ok()) << oracle.status();
-    EXPECT_TRUE((*oracle)[0].BitEqual((*forward)[0]));
-  }
 }
 
 // An integer without a value ends the run, or is -1 on request; other elements keep their values.

@@ -1,41 +1,35 @@
 #include "tests/substitutions/taso/taso_file_util.h"
 
-#include "substitutions/taso/rules.pb.h"
+#include "substitutions/taso/encode.h"
 
 namespace rewright {
 namespace {
 
-void Add(const TasoOperator& op, taso::OperatorProto* proto) {
-  proto->set_type(static_cast<int>(op.type));
-  for (const auto& [id, output] : op.inputs) {
-    taso::TensorProto* input = proto->add_input();
-    input->set_operator_id(id);
-    input->set_output(output);
+taso::TensorRef RefOf(const std::pair<int, int>& tensor) {
+  const auto [op, output] = tensor;
+  return op < 0 ? taso::TensorRef{-1, output, -op} : taso::TensorRef{op, output};
+}
+
+taso::Side SideOf(const std::vector<TasoOperator>& ops) {
+  taso::Side side;
+  for (const TasoOperator& op : ops) {
+    side.push_back({op.type, {}, op.parameters});
+    for (const auto& input : op.inputs) side.back().inputs.push_back(RefOf(input));
   }
-  for (const auto& [key, value] : op.parameters) {
-    taso::ParameterProto* parameter = proto->add_parameter();
-    parameter->set_key(static_cast<int>(key));
-    parameter->set_value(value);
-  }
+  return side;
 }
 
 }  // namespace
 
 std::string TasoFile(const std::vector<TasoRuleText>& rules) {
-  taso::RuleFileProto file;
+  std::vector<taso::RuleGraph> graphs;
   for (const TasoRuleText& rule : rules) {
-    taso::RuleProto* proto = file.add_rule();
-    for (const TasoOperator& op : rule.source) Add(op, proto->add_source());
-    for (const TasoOperator& op : rule.target) Add(op, proto->add_target());
+    graphs.push_back({SideOf(rule.source), SideOf(rule.target), {}});
     for (const auto& [source, target] : rule.outputs) {
-      taso::OutputProto* output = proto->add_output();
-      output->set_source_operator(source.first);
-      output->set_source_output(source.second);
-      output->set_target_operator(target.first);
-      output->set_target_output(target.second);
+      graphs.back().outputs.push_back({{source.first, source.second}, {target.first, target.second}});
     }
   }
-  return file.SerializeAsString();
+  return taso::Encode(graphs);
 }
 
 std::map<taso::Key, int> ConvParameters(int stride, int padding, int activation) {

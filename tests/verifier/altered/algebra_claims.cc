@@ -123,6 +123,18 @@ const std::vector<AlgebraClaim>& AlgebraClaims() {
          const Poly quotient = s.ctx().FloorDiv(s.V(s.i), s.V(s.d));
          s.ctx().ProveNonneg({s.V(s.d) * quotient - s.V(s.i)});
        }},
+      // x div n may be n, where x <= n n.
+      {"quotient-at-its-end", kPlain,
+       [](Scene& s) {
+         const Var x = s.ctx().NewRanged("x", Poly(), s.V(s.n) * s.V(s.n) + Poly(1));
+         s.ctx().ProveNonneg({s.V(s.n) - Poly(1) - s.ctx().FloorDiv(s.V(x), s.V(s.n))});
+       }},
+      // n may be above 3, where n >= 3.
+      {"size-above-its-least", kPlain,
+       [](Scene& s) {
+         s.ctx().SetFacts({Guard::Ge(s.V(s.n) - Poly(3))});
+         s.ctx().ProveNonneg({Poly(3) - s.V(s.n)});
+       }},
 
       // ---- cases
       {"condition-at-its-end", kPlain,

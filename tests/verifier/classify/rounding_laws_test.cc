@@ -10,6 +10,7 @@
 #include "substitutions/instance/instances.h"
 #include "substitutions/language/rule_parser.h"
 #include "tests/verifier/rules_util.h"
+#include "verifier/classify/prove_rounding.h"
 
 namespace rewright {
 namespace {

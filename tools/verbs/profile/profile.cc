@@ -78,9 +78,7 @@ absl::StatusOr<Peaks> FindPeaks(const std::string& machine, Engine& engine) {
     return peaks;
   }
   ASSIGN_OR_RETURN(const RooflineSpec spec, ReadRooflineSpec(machine));
-  peaks.flops_per_second = spec.flops_per_second;
-  if (spec.cache_bytes > 0) peaks.memory.push_back({0, spec.cache_bytes_per_second});
-  peaks.memory.push_back({spec.cache_bytes, spec.bytes_per_second});
+  static_cast<Rates&>(peaks) = RatesOf(spec);
   peaks.source = absl::StrCat("as described: ", spec.name);
   return peaks;
 }

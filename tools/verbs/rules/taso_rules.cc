@@ -19,7 +19,7 @@ namespace {
 using taso::Key;
 using taso::OpType;
 
-// What TASO's form of a rule fixes.
+// Numbers that TASO's form of a rule fixes.
 struct Choice {
   int pack_axes = 0;  // axes of each pack
   int rank = 2;       // of tensors without a shape

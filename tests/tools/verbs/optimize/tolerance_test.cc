@@ -21,7 +21,7 @@ class Tolerance : public ::testing::Test {
   const std::string model_ = folder_ / "mlp.onnx", result_ = folder_ / "narrow.onnx";
 };
 
-// Whether 16 bits gain is the machine's matter. What is written keeps to the tolerance, and says so.
+// The written model keeps to the tolerance, and the report says so. It depends on the machine if 16 bits gain.
 TEST_F(Tolerance, WhatIsWrittenKeepsToIt) {
   const Outcome done = Rewright(absl::StrCat("optimize ", model_, " -o ", result_, " --tolerance 0.05 --json"));
   ASSERT_EQ(done.status, 0) << done.err;

@@ -1,5 +1,4 @@
-// `rewright rules --export` from outside. What onnxscript and egglog make of its formats is looked at by
-// bench/proofs/exported_rules.py.
+// `rewright rules --export` from outside. bench/proofs/exported_rules.py runs the formats in onnxscript and egglog.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
