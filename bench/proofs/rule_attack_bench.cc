@@ -13,8 +13,10 @@
 //   bits     (exact) an element has other bits, for any leaves; one NaN is as good as another
 //   range    (all but risky; where the record has a class in 16 bits, with which new values are put down) leaves are
 //            finite, all of the left side is, and a value that is not in `new=` is the first of the right side that is
-//            not finite, though none of its operands is; but for f16 an operator of several operations, or a sum, only
-//            counts as `partial`: what it has inside may overflow in one order and not in another
+//            not finite, though none of its operands is, and over the reals is not within the rounding that `error`
+//            allows of the largest number: a rule that rounds otherwise may round up there; but for f16 an operator of
+//            several operations, or a sum, only counts as `partial`: what it has inside may overflow in one order and
+//            not in another
 //   error    (all but exact and risky) the error of the right side is kRiskFactor (16 bits: kHalfRiskFactor) times what
 //            is allowed: the largest of the left side's error, the rounding of its largest element, and what changes
 //            of every leaf and of every value of the left side by a rounding do to it: the left side's error alone may
@@ -458,7 +460,7 @@ class Attack {
     }
     switch (goal_) {
       case Goal::kBits: return Bits(*left, *right);
-      case Goal::kRange: return Range(*left, *right);
+      case Goal::kRange: return Range(leaves, *left, *right);
       case Goal::kError: return Error(leaves, *left, *right);
       case Goal::kSpecial: return Special(leaves, *left, *right);
     }
@@ -496,7 +498,8 @@ class Attack {
     return seen;
   }
 
-  Seen Range(const CompiledGraph::Values& left, const CompiledGraph::Values& right) {
+  Seen Range(const CompiledGraph::Leaves& leaves, const CompiledGraph::Values& left,
+             const CompiledGraph::Values& right) {
     Seen seen;
     double of_left = 0;
     for (const std::vector<Tensor>& values : left) {
@@ -520,6 +523,7 @@ class Attack {
           partial_ = true;
           continue;
         }
+        if (RoundsToEnd(leaves, left, i)) continue;
         seen.denied = true;
         seen.what = absl::StrFormat("%s is not finite, the left side is within %.6g", node.op->name, of_left);
         return seen;
@@ -536,25 +540,15 @@ class Attack {
     const auto truth = sides_.truth->Run(leaves);
     if (!truth.ok()) return std::nullopt;
     const Graph &a = sides_.left.graph(), &b = sides_.right.graph();
-    std::vector<double> allowed, errors;
+    std::vector<double> allowed = LeftErrors(left, *truth), errors;
     for (size_t k = 0; k < a.outputs().size(); ++k) {
-      const Tensor& true_value = sides_.truth->At(*truth, a.outputs()[k].value);
-      const Tensor& l = sides_.left.At(left, a.outputs()[k].value);
       const Tensor& r = sides_.right.At(right, b.outputs()[k].value);
-      if (!IsFloating(l.dtype()) || !std::isfinite(Magnitude(l)) || !std::isfinite(Magnitude(true_value))) {
-        allowed.push_back(HUGE_VAL);
-        errors.push_back(0);
-        continue;
-      }
-      const DType type = l.dtype();
-      allowed.push_back(std::max({Difference(l, true_value), RoundingOf(type) * Magnitude(true_value),
-                                  SmallestNormalOf(type) * RoundingOf(type) * 2}));
       // A new value may overflow: who applies the rule sees to it.
-      errors.push_back(std::isfinite(Magnitude(r)) || sides_.new_values.empty() ? Difference(r, true_value) : 0);
+      const bool counts = std::isfinite(allowed[k]) && (std::isfinite(Magnitude(r)) || sides_.new_values.empty());
+      errors.push_back(counts ? Difference(r, sides_.truth->At(*truth, a.outputs()[k].value)) : 0);
     }
     if (Ratio(errors, allowed) > Factor() / 4) {
-      // Only then is the left side's condition asked for.
-      for (int k = 0; k < kPerturbations; ++k) Perturb(leaves, *truth, /*values=*/k % 2 == 1, &allowed);
+      AddCondition(leaves, *truth, &allowed);  // only then is it asked for
       const auto other = sides_.right_truth->Run(leaves);
       if (!other.ok()) return std::nullopt;
       for (size_t k = 0; k < allowed.size(); ++k) {
@@ -569,6 +563,48 @@ class Attack {
       seen.what = absl::StrFormat("error of %.3g roundings that the left side may have made", seen.score);
     }
     return seen;
+  }
+
+  // True if the elements of the right side's node are so near to the largest number of the type that an error that the
+  // class allows takes them there.
+  bool RoundsToEnd(const CompiledGraph::Leaves& leaves, const CompiledGraph::Values& left, size_t at) {
+    if (!sides_.truth) return false;
+    const auto truth = sides_.truth->Run(leaves), right_truth = sides_.right_truth->Run(leaves);
+    if (!truth.ok() || !right_truth.ok()) return false;
+    std::vector<double> allowed = LeftErrors(left, *truth);
+    AddCondition(leaves, *truth, &allowed);
+    double largest = 0;
+    for (const Tensor& value : (*right_truth)[at]) largest = std::max(largest, Magnitude(value));
+    double error = RoundingOf(sides_.type) * largest;
+    const Graph& graph = sides_.right.graph();
+    for (size_t k = 0; k < allowed.size(); ++k) {
+      if (graph.outputs()[k].value.node == graph.nodes()[at]) error = std::max(error, allowed[k]);
+    }
+    return largest + Factor() * error > LargestOf(sides_.type);
+  }
+
+  // By output: the left side's error, or the rounding of its largest element; infinite where these are no numbers.
+  std::vector<double> LeftErrors(const CompiledGraph::Values& left, const CompiledGraph::Values& truth) const {
+    std::vector<double> errors;
+    for (const Output& output : sides_.left.graph().outputs()) {
+      const size_t k = errors.size();
+      const Tensor& true_value = sides_.truth->At(truth, sides_.truth->graph().outputs()[k].value);
+      const Tensor& l = sides_.left.At(left, output.value);
+      if (!IsFloating(l.dtype()) || !std::isfinite(Magnitude(l)) || !std::isfinite(Magnitude(true_value))) {
+        errors.push_back(HUGE_VAL);
+        continue;
+      }
+      const DType type = l.dtype();
+      errors.push_back(std::max({Difference(l, true_value), RoundingOf(type) * Magnitude(true_value),
+                                 SmallestNormalOf(type) * RoundingOf(type) * 2}));
+    }
+    return errors;
+  }
+
+  // Raises the errors to what roundings of leaves and of values do to the left side's outputs.
+  void AddCondition(const CompiledGraph::Leaves& leaves, const CompiledGraph::Values& truth,
+                    std::vector<double>* allowed) {
+    for (int k = 0; k < kPerturbations; ++k) Perturb(leaves, truth, /*values=*/k % 2 == 1, allowed);
   }
 
   double Factor() const { return IsHalf(sides_.type) ? kHalfRiskFactor : kRiskFactor; }

@@ -67,9 +67,10 @@ void BlockRunner::ComputeRead(const Node& n, Slot& s) {
   } else if (masked) {
     in = Shift(in, Base(n, s), s.size);
     const uint8_t* bytes = Bytes(n.mask);
+    HeldLanes held;  // rows of other axes may share their mask
     ForRows(s.masked_nest, [&](int64_t lane, const int64_t* at, const Nest::Dim& inner) {
       CopyStridedMasked(s.size, Shift(s.buffer, lane, s.size), Shift(in, at[0], s.size), inner.stride[0], bytes + at[1],
-                        inner.stride[1], &s.fill, inner.n);
+                        inner.stride[1], &s.fill, inner.n, &held);
     });
   } else {
     in = Shift(in, Base(n, s), s.size);

@@ -201,10 +201,16 @@ absl::StatusOr<std::vector<Tensor>> CompiledMeaning::Run(const std::vector<Tenso
   for (size_t number = 0; number < program.stages.size(); ++number) {
     const interp::Stage& stage = program.stages[number];
     const int stage_threads = stage.cost < program.tuning.min_parallel ? 1 : threads;
-    ASSIGN_OR_RETURN(Tensor result, AllocateUninitialized({interp::DTypeOf(stage.rep()), stage.extents}, "a result"));
-    RETURN_IF_ERROR(interp::RunStage(program, number, operands, stage_threads, undefined, result.data()));
-    operands.push_back(result.data());
-    made.push_back(std::move(result));
+    const bool begun = stage.part && stage.part->first_stage != static_cast<int>(number);
+    if (begun) {
+      made.push_back(made[first_result + static_cast<size_t>(stage.part->first_stage)]);
+    } else {
+      const Shape& shape = stage.part ? stage.part->shape : stage.extents;
+      ASSIGN_OR_RETURN(Tensor result, AllocateUninitialized({interp::DTypeOf(stage.rep()), shape}, "a result"));
+      made.push_back(std::move(result));
+    }
+    operands.push_back(made.back().data());
+    RETURN_IF_ERROR(interp::RunStage(program, number, operands, stage_threads, undefined, made.back().data()));
   }
   std::vector<Tensor> outputs;
   outputs.reserve(program.outputs.size());

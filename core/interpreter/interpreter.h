@@ -49,6 +49,7 @@ struct InterpretTuning {
   int64_t max_lanes = 4096;   // output elements in a block
   double min_hoisted = 4096;  // evaluations that a reduction must take to be computed ahead
   double min_parallel = 2e5;  // evaluations below which one thread is used
+  double min_residues = 2e6;  // evaluations that a reduction must take to be computed by residues of positions
 };
 
 // Treatment of an integer without a value (a quotient by 0): an OutOfRangeError ends the run, or the element is -1.

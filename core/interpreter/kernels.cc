@@ -220,6 +220,22 @@ UnaryKernel FindCast(Rep from, Rep to) {
   });
 }
 
+REWRIGHT_CLONES int64_t CountHeld(const uint8_t* conditions, int64_t n) {
+  constexpr int64_t kMostOfByte = 255;
+  int64_t held = 0, i = 0;
+  while (i < n) {
+    constexpr int64_t kWidth = 32;
+    uint8_t sums[kWidth] = {};
+    const int64_t blocks = std::min((n - i) / kWidth, kMostOfByte);
+    for (int64_t block = 0; block < blocks; ++block, i += kWidth) {
+      for (int64_t k = 0; k < kWidth; ++k) sums[k] = static_cast<uint8_t>(sums[k] + conditions[i + k]);
+    }
+    for (uint8_t sum : sums) held += sum;
+    for (; blocks < kMostOfByte && i < n; ++i) held += conditions[i];
+  }
+  return held;
+}
+
 void StoreConst(Rep rep, double real, int64_t imm, void* out) {
   Dispatch(rep, [&](auto a) {
     using A = decltype(a);
@@ -258,27 +274,16 @@ void CopyStridedOf(T* out, const T* in, int64_t stride, int64_t n) {
 }
 
 template <class T>
-void CopyStridedMaskedOf(T* out, const T* in, int64_t stride, const uint8_t* mask, int64_t stride_mask, T fill,
+void CopyStridedMaskedOf(T* out, const T* in, int64_t stride, const uint8_t* mask, const HeldLanes& held, T fill,
                          int64_t n) {
-  int64_t first = 0, last = n;  // the lanes that are read lie in [first, last)
-  if (stride_mask == 0) {
-    if (!*mask) last = 0;
-  } else {
-    while (first < n && !mask[first]) ++first;
-    while (last > first && !mask[last - 1]) --last;
-  }
+  const int64_t first = held.first, last = held.last;
   std::fill(out, out + first, fill);
-  int64_t held = last - first;
-  if (stride_mask != 0) {
-    held = 0;
-    for (int64_t i = first; i < last; ++i) held += mask[i];
-  }
-  if (held == last - first) {
+  if (held.all) {
     CopyStridedOf(out + first, in + first * stride, stride, last - first);
   } else {
     for (int64_t i = first; i < last; ++i) out[i] = mask[i] ? in[i * stride] : fill;
   }
-  std::fill(out + std::max(first, last), out + n, fill);
+  std::fill(out + last, out + n, fill);
 }
 
 template <class T>
@@ -299,7 +304,9 @@ REWRIGHT_CLONES void GatherMaskedOf(T* out, const T* in, const int64_t* offsets,
 template <class T>
 REWRIGHT_CLONES void SelectOf(T* out, const uint8_t* mask, int64_t stride_mask, const T* yes, int64_t stride_yes,
                               const T* no, int64_t stride_no, int64_t n) {
-  if (stride_mask == 1 && stride_yes == 1 && stride_no == 0) {
+  if (stride_mask == 0) {
+    if (n > 0) CopyStridedOf(out, *mask ? yes : no, *mask ? stride_yes : stride_no, n);
+  } else if (stride_mask == 1 && stride_yes == 1 && stride_no == 0) {
     const T other = *no;
     for (int64_t i = 0; i < n; ++i) out[i] = mask[i] ? yes[i] : other;
   } else if (stride_mask == 1 && stride_yes == 1 && stride_no == 1) {
@@ -338,11 +345,23 @@ void StoreStrided(size_t size, void* out, int64_t stride_out, const void* in, in
   });
 }
 
+static HeldLanes FindHeld(const uint8_t* mask, int64_t stride_mask, int64_t n) {
+  if (stride_mask == 0) return {mask, 0, *mask ? n : 0, true};
+  HeldLanes held{mask, 0, n};
+  while (held.first < n && !mask[held.first]) ++held.first;
+  while (held.last > held.first && !mask[held.last - 1]) --held.last;
+  int64_t count = 0;
+  for (int64_t i = held.first; i < held.last; ++i) count += mask[i];
+  held.all = count == held.last - held.first;
+  return held;
+}
+
 void CopyStridedMasked(size_t size, void* out, const void* in, int64_t stride, const uint8_t* mask, int64_t stride_mask,
-                       const void* fill, int64_t n) {
+                       const void* fill, int64_t n, HeldLanes* held) {
+  if (held->of != mask) *held = FindHeld(mask, stride_mask, n);
   BySize(size, [&](auto t) {
     using T = decltype(t);
-    CopyStridedMaskedOf(static_cast<T*>(out), static_cast<const T*>(in), stride, mask, stride_mask,
+    CopyStridedMaskedOf(static_cast<T*>(out), static_cast<const T*>(in), stride, mask, *held,
                         *static_cast<const T*>(fill), n);
   });
 }

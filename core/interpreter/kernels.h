@@ -55,11 +55,21 @@ void StoreConst(Rep rep, double real, int64_t imm, void* out);
 // Stores the result of an empty reduction.
 void StoreIdentity(Rep rep, ReduceKind kind, void* out);
 
+// Returns how many of the conditions hold.
+int64_t CountHeld(const uint8_t* conditions, int64_t n);
+
 // Elements of 1, 4 or 8 bytes. Strides of operands are in elements and may be any number.
 void CopyStrided(size_t size, void* out, const void* in, int64_t stride, int64_t n);
 void StoreStrided(size_t size, void* out, int64_t stride_out, const void* in, int64_t stride_in, int64_t n);
+// The lanes of a row where conditions hold: all that do lie in [first, last); none else does where `all`.
+struct HeldLanes {
+  const uint8_t* of = nullptr;  // the conditions
+  int64_t first = 0, last = 0;
+  bool all = true;
+};
+// `held` is that of the row before, and receives that of this one.
 void CopyStridedMasked(size_t size, void* out, const void* in, int64_t stride, const uint8_t* mask, int64_t stride_mask,
-                       const void* fill, int64_t n);
+                       const void* fill, int64_t n, HeldLanes* held);
 void Gather(size_t size, void* out, const void* in, const int64_t* offsets, int64_t n);
 void GatherMasked(size_t size, void* out, const void* in, const int64_t* offsets, const uint8_t* mask,
                   int64_t stride_mask, const void* fill, int64_t n);

@@ -128,11 +128,13 @@ int StageLowering::LowerRead(const ExprNode* e, int mask) {
   }
   Node read{.kind = NodeKind::kRead, .rep = rep, .operand = static_cast<int>(operand)};
   bool always_inside = true;
+  std::vector<Form> inside;  // not negative where the indices are
   Form offset;
   for (size_t axis = 0; axis < e->args().size(); ++axis) {
     const Form index = LowerIndex(e->arg(axis).get(), mask);
     const int64_t size = type.shape[axis];
     const Form room = Form(size - 1) - index;
+    inside.insert(inside.end(), {index, room});
     always_inside &= b_.Proves(-1, index) && b_.Proves(-1, room);
     if (!b_.Proves(mask, index) || !b_.Proves(mask, room)) {
       read.checks.push_back(BoundsCheck{static_cast<int>(axis), b_.NodeOf(index), size, b_.IsFromData(index)});
@@ -140,14 +142,30 @@ int StageLowering::LowerRead(const ExprNode* e, int mask) {
     offset = offset * size + index;
   }
   read.linear = b_.LinearOf(ExpandMods(offset, [](const index::Atom& mod) { return StageBuilder::IsFromData(mod.a); }));
-  if (!always_inside) read.mask = mask;
+  if (!always_inside) read.mask = read.checks.empty() ? WithoutData(mask, inside) : mask;
   return b_.Intern(std::move(read));
+}
+
+// Returns the mask without its last conditions on elements, as far as the rest shows that the forms are not negative: a
+// read need not wait for these.
+int StageLowering::WithoutData(int mask, const std::vector<Form>& inside) const {
+  while (b_.node(mask).kind == NodeKind::kAndThen) {
+    const int rest = b_.node(mask).args[0], last = b_.node(mask).args[1];
+    const auto proves = [&](const Form& form) { return b_.Proves(rest, form); };
+    if (b_.node(last).kind != NodeKind::kCall || !std::all_of(inside.begin(), inside.end(), proves)) break;
+    mask = rest;
+  }
+  return mask;
 }
 
 int StageLowering::LowerCall(const ExprNode* e, int mask) {
   Node call{.kind = NodeKind::kCall, .rep = RepOfNode(e), .fn = e->fn()};
   for (const ExprPtr& arg : e->args()) call.args.push_back(LowerScalar(arg.get(), mask));
   const Rep operand_rep = b_.node(call.args[0]).rep;
+  for (int k = 0; e->fn() == Fn::kMul && IsFloating(e->dtype()) && k < 2; ++k) {
+    const Node& factor = b_.node(call.args[k]);
+    if (factor.kind == NodeKind::kConst && factor.real == 1) return call.args[1 - k];
+  }
   if (e->fn() == Fn::kNot) return b_.Not(call.args[0]);
   const FnKernels kernels = KernelsOf(operand_rep, e->fn());
   if (kernels.unary == nullptr && kernels.binary == nullptr && kernels.partial == nullptr) {
@@ -304,7 +322,7 @@ int StageLowering::ReadStage(Stage stage, Rep rep, const std::vector<int>& bits)
 int StageLowering::AddStage(Stage stage) {
   std::vector<Stage>& stages = context_.program->stages;
   const auto same = [&](const Stage& other) {
-    return other.scatter == stage.scatter && other.extents == stage.extents &&
+    return !other.part && other.scatter == stage.scatter && other.extents == stage.extents &&
            other.bound_extents == stage.bound_extents && other.root == stage.root &&
            std::equal(other.nodes.begin(), other.nodes.end(), stage.nodes.begin(), stage.nodes.end(), SameNode);
   };
@@ -340,14 +358,8 @@ absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bin
   for (size_t k = 0; k < outputs.size(); ++k) {
     const OutputMeaning& output = meaning.outputs[k];
     if (outputs[k].rank() > kFirstBound) return Unimplemented("a tensor with ", outputs[k].rank(), " axes");
-    StageLowering lowering(context, outputs[k].shape);
-    for (size_t axis = 0; axis < output.index_vars.size(); ++axis) {
-      lowering.SetVar(output.index_vars[axis], lowering.builder().Axis(static_cast<int>(axis)));
-    }
-    const int root = lowering.Element(output.element.get());
+    program->output_stages.push_back(LowerOutput(context, output, outputs[k].shape));
     if (!context.status.ok()) return context.status;
-    program->output_stages.push_back(static_cast<int>(program->stages.size()));
-    program->stages.push_back(lowering.builder().Take(root));
   }
   return program;
 }

@@ -1,4 +1,4 @@
-// Lowers an expression to a stage: declarations that lower.cc and lower_scatter.cc share.
+// Lowers an expression to a stage: declarations that lower.cc, lower_scatter.cc and residues.cc share.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,10 @@ class StageLowering {
   }
 
   StageBuilder& builder() { return b_; }
-  void SetVar(int id, index::Form value) { vars_[id] = std::move(value); }
+  void SetVar(int id, index::Form value) {
+    substituted_ = substituted_ || (!value.IsConstant() && value.AsAtom() == nullptr);
+    vars_[id] = std::move(value);
+  }
 
   int Element(const ExprNode* e) {
     const int root = LowerScalar(e, -1);
@@ -84,6 +87,7 @@ class StageLowering {
   int LowerScalar(const ExprNode* e, int mask);
   int LowerScalarAnew(const ExprNode* e, int mask);
   int LowerRead(const ExprNode* e, int mask);
+  int WithoutData(int mask, const std::vector<index::Form>& inside) const;
   int LowerCall(const ExprNode* e, int mask);
   int LowerSelect(const ExprNode* e, int mask);
   int LowerReduce(const ExprNode* e, int mask);
@@ -126,5 +130,9 @@ class StageLowering {
   absl::flat_hash_map<Key, index::Form> indices_;
   absl::flat_hash_map<Key, int> scalars_;  // and conditions
 };
+
+// Adds the stages that compute an output of that shape to the program; returns the number of the one whose result it
+// is. Errors are in the context.
+int LowerOutput(Context& context, const OutputMeaning& output, const Shape& shape);
 
 }  // namespace rewright::interp

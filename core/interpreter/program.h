@@ -111,14 +111,23 @@ struct Scatter {
   friend bool operator==(const Scatter&, const Scatter&) = default;
 };
 
+// The place of a stage's elements in a tensor that several stages fill (residues.cc).
+struct Part {
+  int first_stage = 0;  // its result is the tensor
+  std::vector<int64_t> shape;
+  int64_t offset = 0;            // of the first element
+  std::vector<int64_t> strides;  // by axis
+};
+
 struct Stage {
-  std::vector<int64_t> extents;        // of the axes; also the shape of the result
+  std::vector<int64_t> extents;        // of the axes; also the shape of the result, unless it is a part
   std::vector<int64_t> bound_extents;  // of bits kFirstBound..
   std::vector<Node> nodes;             // arguments before users
   int root = 0;
   double cost = 0;                 // evaluations of nodes, all lanes counted
   std::vector<int64_t> box;        // of the blocks
   std::optional<Scatter> scatter;  // in the place of nodes
+  std::optional<Part> part;
 
   Rep rep() const { return scatter ? scatter->rep : nodes[root].rep; }
 };

@@ -211,10 +211,10 @@ void BlockRunner::Store(void* out) {
   const std::byte* from = static_cast<const std::byte*>(Data(stage_.root));
   const uint32_t all = static_cast<uint32_t>((uint64_t{1} << stage_.extents.size()) - 1);
   int64_t strides[kFirstBound];
-  int64_t stride = 1, offset = 0;
+  int64_t stride = 1, offset = stage_.part ? stage_.part->offset : 0;
   for (size_t axis = stage_.extents.size(); axis-- > 0;) {
-    strides[axis] = stride;
-    offset += start_[axis] * stride;
+    strides[axis] = stage_.part ? stage_.part->strides[axis] : stride;
+    offset += start_[axis] * strides[axis];
     stride *= stage_.extents[axis];
   }
   Nest nest;
@@ -366,9 +366,7 @@ const uint8_t* BlockRunner::Bytes(int id) {
 }
 
 void BlockRunner::Summarize(Slot& s) {
-  const uint8_t* bytes = static_cast<const uint8_t*>(s.data);
-  int64_t held = 0;
-  for (int64_t i = 0; i < s.lanes; ++i) held += bytes[i];
+  const int64_t held = CountHeld(static_cast<const uint8_t*>(s.data), s.lanes);
   s.truth = held == 0 ? Truth::kNone : held == s.lanes ? Truth::kAll : Truth::kMixed;
 }
 

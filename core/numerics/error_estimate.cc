@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <numeric>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -32,18 +33,19 @@ double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 
 double SmallestSubnormalOf(DType dtype) { return SmallestNormalOf(dtype) * 2 * RoundingOf(dtype); }
 
-// One of the sums that make up the error of a value, with the numbers by which they are multiplied.
+// One of the terms that make up the error of a value, with the numbers by which its sums are multiplied.
 struct Part {
-  ErrorSum sum = ErrorSum::kOf;
+  ErrorTerm term = ErrorTerm::kOf;
   std::vector<Value> operands;  // besides the derivative
   double worst = 0, square = 0;
 };
 
-// Sums for one value; they are outputs of the graph that is run.
+// The sums for one value are an output of the graph that is run; their terms are multiplied by at most 1 there, and the
+// rest here: in f32 they would overflow.
 struct Charge {
-  Value value;  // of the original graph
-  std::vector<Part> parts;
-  std::vector<NodeId> sums;  // by part
+  Value value;                 // of the original graph
+  std::optional<NodeId> sums;  // none: it has no terms
+  double worst = 0, square = 0;
 };
 
 struct Look {
@@ -264,7 +266,7 @@ class Estimator {
     const DType stored = run_.graph.arena()->type(InRun(value)).dtype;
     const double u = RoundingOf(ComputedDType(stored)), u2 = u * u * kMeanSquareOfRounding;
     const double store = IsNarrow(stored) ? RoundingOf(stored) : 0;
-    Part of_value{ErrorSum::kOf, {made}, store, store * store * kMeanSquareOfRounding};
+    Part of_value{ErrorTerm::kOf, {made}, store, store * store * kMeanSquareOfRounding};
     std::vector<Part> parts;
     if (node.op == nullptr || node.meaning->IsOpaque()) {  // counted as one rounding to the type
       if (store == 0) of_value.worst = u, of_value.square = u2;
@@ -275,7 +277,7 @@ class Estimator {
       const double products = node.operands.size() >= 2 ? 1 : 0;
       const double tf32 = options_.precision.tf32 ? products * kTf32Rounding : 0;
       // sum |t| <= sqrt(n sum t^2)
-      parts.push_back({ErrorSum::kRoot,
+      parts.push_back({ErrorTerm::kRoot,
                        {{sum, 0}},
                        ((n - 1 + products) * u + 2 * tf32) * std::sqrt(n),
                        u2 * (products + n / 6) + 2 * tf32 * tf32 * kMeanSquareOfRounding});
@@ -293,17 +295,18 @@ class Estimator {
       const Attrs attrs = application.attrs;
       ASSIGN_OR_RETURN(const NodeId errors, arena_->Add(rounding, operands, attrs));
       if (arena_->node(errors).outputs.size() == 2) {
-        parts.push_back({ErrorSum::kPair, {{errors, 0}, {errors, 1}}, u, u * u});
+        parts.push_back({ErrorTerm::kPair, {{errors, 0}, {errors, 1}}, u, u * u});
       } else {
         // For two to four equal roundings the sum of squares is a half to a quarter of the square of the sum; a third
         // is used.
-        parts.push_back({ErrorSum::kOf, {{errors, 0}}, u, u2 / 3});
+        parts.push_back({ErrorTerm::kOf, {{errors, 0}}, u, u2 / 3});
       }
     }
+    if (of_value.worst == 0) of_value.term = ErrorTerm::kSquare;
     if (of_value.worst != 0 || of_value.square != 0) parts.push_back(std::move(of_value));
     if (stored == DType::kFloat16) {  // subnormal numbers of other types are negligible
       const double subnormal = SmallestSubnormalOf(stored) / 2;
-      parts.push_back({ErrorSum::kPlain, {}, subnormal, subnormal * subnormal / 3});
+      parts.push_back({ErrorTerm::kPlain, {}, subnormal, subnormal * subnormal / 3});
     }
     return parts;
   }
@@ -312,15 +315,29 @@ class Estimator {
     if (!parts_.contains(value)) {
       ASSIGN_OR_RETURN(parts_[value], PartsOf(value, made));
     }
-    Charge charge{value, parts_.at(value), {}};
+    const std::vector<Part>& parts = parts_.at(value);
+    Charge charge{value, {}};
+    std::vector<Value> operands = {derivative};
+    std::vector<int64_t> terms;
+    for (const Part& part : parts) {
+      terms.push_back(static_cast<int64_t>(part.term));
+      operands.insert(operands.end(), part.operands.begin(), part.operands.end());
+      charge.worst = std::max(charge.worst, part.worst);
+      charge.square = std::max(charge.square, part.square);
+    }
+    if (parts.empty()) {
+      look->charges.push_back(charge);
+      return absl::OkStatus();
+    }
     const Shape& shape = arena_->type(made).shape;
     int64_t columns = 1, kept = 0;
     for (size_t axis = shape.size(); axis-- > 0 && columns < kFewestColumns; ++kept) columns *= shape[axis];
-    for (const Part& part : charge.parts) {
-      std::vector<Value> operands = {derivative};
-      operands.insert(operands.end(), part.operands.begin(), part.operands.end());
-      ASSIGN_OR_RETURN(charge.sums.emplace_back(), arena_->Add(ErrorSumOp(part.sum), operands, {{"kept", kept}}));
+    Attrs attrs = {{"terms", std::move(terms)}, {"kept", kept}};
+    for (size_t term = 0; term < parts.size(); ++term) {
+      attrs[absl::StrCat("worst", term)] = charge.worst == 0 ? 0.0 : parts[term].worst / charge.worst;
+      attrs[absl::StrCat("square", term)] = charge.square == 0 ? 0.0 : parts[term].square / charge.square;
     }
+    ASSIGN_OR_RETURN(charge.sums, arena_->Add(ErrorSumOp(), operands, attrs));
     look->charges.push_back(std::move(charge));
     return absl::OkStatus();
   }
@@ -383,10 +400,14 @@ class Estimator {
     return inputs;
   }
 
-  static double Total(const Tensor& tensor) {
-    double total = 0;
-    for (int64_t i = 0; i < tensor.num_elements(); ++i) total += tensor.At(i);
-    return total;
+  // Returns the sum of each half of the elements, of f32 or f64.
+  static std::pair<double, double> TotalsOfHalves(const Tensor& tensor) {
+    const int64_t half = tensor.num_elements() / 2;
+    const auto totals = [&](const auto* elements) {
+      return std::pair(std::accumulate(elements, elements + half, 0.0),
+                       std::accumulate(elements + half, elements + 2 * half, 0.0));
+    };
+    return tensor.dtype() == DType::kFloat32 ? totals(tensor.as<float>()) : totals(tensor.as<double>());
   }
 
   // Returns the graph to run: derivatives are taken, so that values need no longer be held, nor written for their sake.
@@ -413,7 +434,7 @@ class Estimator {
       ask(look.at);
       ask(look.element);
       for (const Charge& charge : look.charges) {
-        for (const NodeId sum : charge.sums) ask({sum, 0}), ask({sum, 1});
+        if (charge.sums) ask({*charge.sums, 0});
       }
     }
     for (const auto& [value, largest] : magnitudes_) ask(largest);
@@ -436,9 +457,10 @@ class Estimator {
                    : node.leaf == LeafKind::kInput ? "input"
                    : node.leaf == LeafKind::kState ? "weight"
                                                    : "constant";
-        for (size_t i = 0; i < charge.parts.size(); ++i) {
-          share.worst += Total(result({charge.sums[i], 0})) * charge.parts[i].worst;
-          share.square += Total(result({charge.sums[i], 1})) * charge.parts[i].square;
+        if (charge.sums) {
+          const auto [worst_sum, square_sum] = TotalsOfHalves(result({*charge.sums, 0}));
+          share.worst = worst_sum * charge.worst;
+          share.square = square_sum * charge.square;
         }
         error.worst += share.worst;
         square += share.square;

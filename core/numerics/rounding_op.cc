@@ -25,7 +25,8 @@ Scalar Plus(const Scalar& a, const Scalar& b) {
 
 // Limits magnitudes, so that nothing is infinite and 0 times it is 0: for elements masked by an infinity, or the slope
 // of a root at 0.
-Scalar Limited(const Scalar& magnitude) { return Min(magnitude, Constant(1e18, magnitude.dtype())); }
+constexpr double kMostMagnitude = 1e18;
+Scalar Limited(const Scalar& magnitude) { return Min(magnitude, Constant(kMostMagnitude, magnitude.dtype())); }
 
 struct LocalError {
   Scalar worst, square;  // null: 0
@@ -262,10 +263,39 @@ absl::Status ExtremumTermsMeaning(const OpDef& base, SharedMeanings& meanings, O
   return absl::OkStatus();
 }
 
-absl::Status ErrorSumMeaning(ErrorSum sum, OpBuilder& b) {
+// The worst case and the square of a value's error, which `next` gives the elements of u and of the terms' operands.
+struct ErrorOfTerm {
+  Scalar worst, square;  // null: 0
+};
+
+ErrorOfTerm OfTerm(ErrorTerm term, const Scalar& u, const std::function<Scalar()>& next) {
+  switch (term) {
+    case ErrorTerm::kOf: {
+      const Scalar product = Limited(AbsOf(u * next()));
+      return {product, product * product};
+    }
+    case ErrorTerm::kSquare: {
+      const Scalar product = u * next();
+      return {{}, Min(product * product, Constant(kMostMagnitude * kMostMagnitude, u.dtype()))};
+    }
+    case ErrorTerm::kRoot: {
+      const Scalar q = Limited(next());
+      return {AbsOf(u) * Sqrt(q), u * u * q};
+    }
+    case ErrorTerm::kPair: {
+      const Scalar worst = Limited(next());
+      return {AbsOf(u) * worst, u * u * Limited(next())};
+    }
+    case ErrorTerm::kPlain: break;
+  }
+  return {AbsOf(u), u * u};
+}
+
+// Both sums are one output, so that what they share is read and computed once.
+absl::Status ErrorSumMeaning(OpBuilder& b) {
   const int summed = b.rank(0) - static_cast<int>(b.Int("kept"));
   if (summed < 0) return b.Error("keeps more axes than there are");
-  std::vector<Index> shape;
+  std::vector<Index> shape = {2};
   OpBuilder::Ranges ranges;
   for (int axis = 0; axis < b.rank(0); ++axis) {
     if (axis < summed) {
@@ -274,33 +304,27 @@ absl::Status ErrorSumMeaning(ErrorSum sum, OpBuilder& b) {
       shape.push_back(b.size(0, axis));
     }
   }
-  for (const bool square : {false, true}) {
-    b.Output(b.dtype(0), shape, [&](const std::vector<Index>& i) {
-      const auto term = [&](const std::vector<Index>& j) {
-        std::vector<Index> at = j;
-        at.insert(at.end(), i.begin(), i.end());
-        const auto read = [&](int operand) { return b.Read(operand, at); };
-        const Scalar u = read(0);
-        switch (sum) {
-          case ErrorSum::kOf: {
-            const Scalar product = Limited(AbsOf(u * read(1)));
-            return square ? product * product : product;
-          }
-          case ErrorSum::kRoot: {
-            const Scalar q = Limited(read(1));
-            return square ? u * u * q : AbsOf(u) * Sqrt(q);
-          }
-          case ErrorSum::kPair: {
-            const Scalar w = Limited(read(square ? 2 : 1));
-            return square ? u * u * w : AbsOf(u) * w;
-          }
-          case ErrorSum::kPlain: break;
-        }
-        return square ? u * u : AbsOf(u);
-      };
-      return ranges.empty() ? term({}) : b.Sum(ranges, term);
-    });
-  }
+  b.Output(b.dtype(0), shape, [&](const std::vector<Index>& i) {
+    const auto term = [&](const std::vector<Index>& j) {
+      std::vector<Index> at = j;
+      at.insert(at.end(), i.begin() + 1, i.end());
+      int operand = 0;
+      const auto next = [&] { return b.Read(operand++, at); };
+      const Scalar u = next();
+      ErrorOfTerm sum;
+      int number = 0;
+      for (const int64_t kind : b.Ints("terms")) {
+        const ErrorOfTerm one = OfTerm(static_cast<ErrorTerm>(kind), u, next);
+        const auto factor = [&](const char* name) { return b.Real(absl::StrCat(name, number), b.dtype(0)); };
+        if (one.worst.node() != nullptr) sum.worst = Plus(sum.worst, factor("worst") * one.worst);
+        sum.square = Plus(sum.square, factor("square") * one.square);
+        ++number;
+      }
+      const Scalar worst = sum.worst.node() == nullptr ? Constant(0, b.dtype(0)) : sum.worst;
+      return Select(i[0] == 0, worst, sum.square);
+    };
+    return ranges.empty() ? term({}) : b.Sum(ranges, term);
+  });
   return absl::OkStatus();
 }
 
@@ -431,27 +455,30 @@ const OpDef& HoldOp() {
   return *op;
 }
 
-const OpDef& ErrorSumOp(ErrorSum sum) {
-  static const auto* const all = [] {
-    auto* ops = new std::vector<OpDef>;
-    const std::vector<std::vector<std::string>> inputs = {{"u", "w"}, {"u", "q"}, {"u", "w", "s"}, {"u"}};
-    for (const ErrorSum kind : {ErrorSum::kOf, ErrorSum::kRoot, ErrorSum::kPair, ErrorSum::kPlain}) {
-      const std::vector<std::string>& operands = inputs[static_cast<size_t>(kind)];
-      ops->push_back(OpDef{.name = absl::StrCat("error_sum", static_cast<int>(kind)),
-                           .summary = "What roundings of a value do to a result.",
-                           .inputs = operands,
-                           .attrs = {StructuralInt("kept", 0, "axes that are not summed over")},
-                           .meaning = [kind](OpBuilder& b) { return ErrorSumMeaning(kind, b); },
-                           .sample =
-                               [count = operands.size()](Rng&) {
-                                 return OpSample{.inputs = std::vector<TensorType>(count, {DType::kFloat32, {2, 3}}),
-                                                 .attrs = {{"kept", int64_t{1}}},
-                                                 .low = 0};
-                               }});
+const OpDef& ErrorSumOp() {
+  static const auto* const op = [] {
+    auto* made = new OpDef{
+        .name = "error_sum",
+        .summary = "What roundings of a value do to a result.",
+        .inputs = {"u"},
+        .variadic = true,
+        .attrs = {StructuralInts("terms", "what the error is made of"),
+                  StructuralInt("kept", 0, "axes that are not summed over")},
+        .meaning = ErrorSumMeaning,
+        .sample =
+            [](Rng&) {
+              return OpSample{.inputs = std::vector<TensorType>(3, {DType::kFloat32, {2, 3}}),
+                              .attrs = {{"terms", std::vector<int64_t>{2, 0}}, {"kept", int64_t{1}}},
+                              .low = 0};
+            }};
+    for (int term = 0; term < kMostErrorTerms; ++term) {
+      for (const char* sum : {"worst", "square"}) {
+        made->attrs.push_back(RealAttr(absl::StrCat(sum, term), 1, "by what the term is multiplied in that sum"));
+      }
     }
-    return ops;
+    return made;
   }();
-  return (*all)[static_cast<size_t>(sum)];
+  return *op;
 }
 
 // Adds the operands that are factors of the product; false if the expression is none, or has a factor twice.

@@ -59,15 +59,21 @@ const OpDef& HoldOp();
 bool IsExtremumOfReads(const OpDef& op, const Meaning& meaning);
 const OpDef& ExtremumTermsOp(const OpDef& op);
 
-// Sums of errors over all axes of operands except the last `kept`, where u is the derivative of a result by a value;
-// two outputs, worst and square:
-enum class ErrorSum : uint8_t {
-  kOf,     // u, w: |u| |w| and u^2 w^2
-  kRoot,   // u, q: |u| sqrt(q) and u^2 q
-  kPair,   // u, w, s: |u| w and u^2 s
-  kPlain,  // u: |u| and u^2
+// One cause of the error of a value, where u is the derivative of a result by the value: the worst case and the square
+// that it adds.
+enum class ErrorTerm : uint8_t {
+  kOf,      // w: |u| |w| and u^2 w^2
+  kSquare,  // w: 0 and u^2 w^2
+  kRoot,    // q: |u| sqrt(q) and u^2 q
+  kPair,    // w, s: |u| w and u^2 s
+  kPlain,   // |u| and u^2
 };
-const OpDef& ErrorSumOp(ErrorSum sum);
+inline constexpr int kMostErrorTerms = 3;
+
+// Returns the operator error_sum(u, operands of the terms..) of a list `terms`. Its result has an axis of two before the
+// last `kept` axes of u: the sums over u's other axes of the terms' worst cases, each times the attribute worst0,
+// worst1.., and of their squares, times square0, square1...
+const OpDef& ErrorSumOp();
 
 // True if output 0 of the operator is a sum of products of elements, one of each operand at most: the operator applied
 // to squared operands then gives the sum of squares of the terms. `terms`: their number, an expression in sizes and

@@ -58,7 +58,11 @@ class Applier {
         return Error(absl::StrCat("output ", k, " is ", arena_.type(to).ToString(), ", expected ",
                                   arena_.type(from).ToString()));
       }
-      if (from != to) map[from] = to;
+      if (from == to) continue;
+      map[from] = to;
+      if (exact_) continue;
+      const absl::Status fits = CheckRoomForRounding(*numerics_, arena_, from, to);
+      if (!fits.ok()) return Error(fits.message(), fits.code());
     }
     return map;
   }

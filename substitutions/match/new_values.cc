@@ -16,6 +16,13 @@ constexpr double kMostShrunk = 64;
 // A sum of constants may be smaller than its largest term by at most this factor.
 constexpr double kMostCancelled = 256;
 
+// The interval of elements as they are computed.
+Interval WithRoundings(const Facts& facts) {
+  const Interval& range = facts.range;
+  if (!facts.rounded) return range;
+  return Hull(range * Interval::Of(1 - kRoundingRoom), range * Interval::Of(1 + kRoundingRoom));
+}
+
 }  // namespace
 
 bool IsSum(const Node& node) {
@@ -38,7 +45,7 @@ absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId applic
   for (Value operand : node.operands) {
     Facts facts = numerics.Of(arena, operand);
     if (const DType dtype = arena.type(operand).dtype; IsFloating(dtype)) {
-      facts.range = Intersect(facts.range, {-LargestOf(dtype), LargestOf(dtype)});
+      facts.range = Intersect(WithRoundings(facts), {-LargestOf(dtype), LargestOf(dtype)});
     }
     largest_operand = std::max(largest_operand, facts.range.Magnitude());
     operands_infinite = operands_infinite || facts.may_be_infinite;
@@ -63,15 +70,22 @@ absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId applic
   return absl::OkStatus();
 }
 
+absl::Status CheckRoomForRounding(Numerics& numerics, const Arena& arena, Value from, Value to) {
+  const DType dtype = arena.type(from).dtype;
+  if (dtype != DType::kFloat16 || arena.node(to.node).op == nullptr) return absl::OkStatus();
+  const double largest = numerics.Of(arena, from).range.Magnitude(), end = LargestOf(dtype);
+  if (largest > end || largest * (1 + kRoundingRoom) <= end) return absl::OkStatus();
+  return CheckOverflow(numerics, arena, to.node);
+}
+
 bool IsBoundedBySum(Numerics& numerics, const Arena& arena, NodeId sum, NodeId part) {
-  constexpr double kMargin = 1.0 / 64;
   const Node& node = arena.node(sum);
   if (!IsSum(node)) return false;
   double others = 0;
   for (Value operand : node.operands) {
     if (operand.node != part) others += numerics.Of(arena, operand).range.Magnitude();
   }
-  return others <= kMargin * LargestOf(node.outputs[0].dtype);
+  return others <= kRoundingRoom * LargestOf(node.outputs[0].dtype);
 }
 
 absl::Status CheckCancellation(Numerics& numerics, const Arena& arena, NodeId application) {

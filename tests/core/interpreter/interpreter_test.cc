@@ -36,7 +36,7 @@ TEST_P(AllOpsTest, AgreesWithTheOracle) {
   SCOPED_TRACE(absl::StrCat("seed ", kSeed));
   Rng rng(kSeed);
   MeaningCache cache;
-  const InterpretTuning tiny{.max_lanes = 7, .min_hoisted = 1, .min_parallel = 0};
+  const InterpretTuning tiny{.max_lanes = 7, .min_hoisted = 1, .min_parallel = 0, .min_residues = 0};
   for (int i = 0; i < kSamples; ++i) {
     const InterpreterCase c = SampleCase(op(), rng, cache);
     ASSERT_FALSE(HasFailure());

@@ -90,6 +90,28 @@ TEST(NewValues, PartsOfSumsAreBoundedByThem) {
   }
 }
 
+// The left side is known to stay within f16, the right side rounds otherwise: it needs room for that.
+TEST(NewValues, ARangeThatEndsWithF16LeavesNoRoomForRoundings) {
+  const std::string sums = "rule r reduce_sum(reduce_sum(x[m, n], axes=[0], keepdims=0), axes=[0], keepdims=0) "
+                           "=> reduce_sum(reshape(x, shape=[m * n]), axes=[0], keepdims=0)";
+  const auto applies = [&](RuleClass halves, double largest, bool known) {
+    const auto rule = Proved(sums, halves, halves, {});
+    auto arena = std::make_shared<Arena>();
+    const Value input = *arena->AddInput("x", {DType::kFloat16, {4, 4}});
+    Tensor end(TensorType{DType::kFloat16, {}});
+    FillWith(largest / 16, &end);
+    const Value bounded = *arena->Apply("mul", {*arena->Apply("tanh", {input}), arena->AddConstant(end)});
+    const Value x = known ? bounded : input;
+    const Attrs axis = {{"axes", std::vector<int64_t>{0}}, {"keepdims", int64_t{0}}};
+    const Value sum = *arena->Apply("reduce_sum", {*arena->Apply("reduce_sum", {x}, axis)}, axis);
+    return Applies(rule, Graph(arena, {input}, {{sum, "s"}}));
+  };
+  EXPECT_TRUE(applies(RuleClass::kReassociating, 60000, /*known=*/true));
+  EXPECT_FALSE(applies(RuleClass::kReassociating, 65000, /*known=*/true));
+  EXPECT_TRUE(applies(RuleClass::kExact, 65000, /*known=*/true));
+  EXPECT_TRUE(applies(RuleClass::kReassociating, 65000, /*known=*/false));  // the left side may overflow as well
+}
+
 // (x + c) - d, all of f32.
 Graph RoundedBy(float c, float d) {
   auto arena = std::make_shared<Arena>();
