@@ -32,15 +32,29 @@ Values Mean(OnnxNode& node) {
   return OneOutput(count == 1 ? sum : node("div", {sum, node.Number(sum, count)}));
 }
 
-// x to the power of integers, wrapping around. A negative exponent gives 0, except for bases 1 and -1. With 64 bits or
-// fewer, powers from the 64th on of bases other than -1, 0 and 1 overflow. The exponent is therefore reduced below 64
-// with its parity kept, and the repeated squares of x that belong to its set bits are multiplied.
+// The bits of the elements, without sign; of the type where they are not known.
+int BitsOfElements(OnnxNode& node, Value value) {
+  const Tensor* const tensor = node.KnownTensor(value);
+  const DType dtype = node.type(value).dtype;
+  int bits = IsUnsigned(dtype) ? BitsOf(dtype) : BitsOf(dtype) - 1;
+  while (tensor != nullptr && bits > 0) {
+    bool is_set = false;
+    for (int64_t i = 0; i < tensor->num_elements() && !is_set; ++i) {
+      const int64_t element = tensor->AtInt(i);
+      is_set = (element >= 0 || IsUnsigned(dtype)) && (static_cast<uint64_t>(element) >> (bits - 1) & 1) != 0;
+    }
+    if (is_set) break;
+    --bits;
+  }
+  return bits;
+}
+
+// x to the power of integers, wrapping around: the product of the repeated squares of x that belong to the exponent's
+// set bits. A negative exponent gives 0, except for bases 1 and -1.
 Value IntegerPower(OnnxNode& node, Value x, Value exponent) {
-  constexpr int kBits = 6;
   const auto number = [&](double value) { return node.Number(exponent, value); };
   const Value zero = node.Number(x, 0), one = node.Number(x, 1);
   const Value parity = node("bit_and", {exponent, number(1)});
-  const Value rest = node("min", {exponent, node("add", {parity, number((1 << kBits) - 2)})});
   // Returns the value of a condition that is known and equal at all elements.
   const auto known = [&](Value condition) -> std::optional<bool> {
     const Tensor* const tensor = node.KnownTensor(condition);
@@ -52,9 +66,9 @@ Value IntegerPower(OnnxNode& node, Value x, Value exponent) {
   };
   std::optional<Value> product;
   Value factor = x;
-  for (int bit = 0; bit < kBits; ++bit) {
+  for (int bit = 0, bits = BitsOfElements(node, exponent); bit < bits; ++bit) {
     if (bit > 0) factor = node("mul", {factor, factor});
-    const Value set = node("not_equal", {node("bit_and", {rest, number(1 << bit)}), number(0)});
+    const Value set = node("not_equal", {node("bit_and", {exponent, number(std::ldexp(1, bit))}), number(0)});
     const std::optional<bool> is_set = known(set);
     if (is_set == false) continue;
     const Value more = product ? node("mul", {*product, factor}) : factor;

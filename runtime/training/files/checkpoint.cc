@@ -55,9 +55,37 @@ struct Latest {
   std::string name, digest;
 };
 
+// The names of checkpoints in the folder, the one of the most steps first.
+absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& folder) {
+  ASSIGN_OR_RETURN(std::vector<std::string> names, NamesIn(folder));
+  std::erase_if(names, [](const std::string& name) { return !absl::StartsWith(name, kStepPrefix); });
+  // Longer numbers are larger.
+  std::sort(names.begin(), names.end(),
+            [](const std::string& a, const std::string& b) { return std::pair(a.size(), a) > std::pair(b.size(), b); });
+  return names;
+}
+
+// The checkpoint of the most steps: it is whole, since it was renamed when it was. Error: none is there (kNotFound).
+absl::StatusOr<Latest> OfMostSteps(const std::string& folder) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, CheckpointsIn(folder));
+  for (const std::string& name : names) {
+    const absl::StatusOr<std::string> digest = FileSha256(absl::StrCat(folder, "/", name, "/", kProgress));
+    if (absl::IsNotFound(digest.status())) continue;
+    if (!digest.ok()) return digest.status();
+    return Latest{name, *digest};
+  }
+  return absl::NotFoundError(absl::StrCat(folder, ": has no checkpoint"));
+}
+
+// A run may be killed before it names its first checkpoint: it counts, too.
 absl::StatusOr<Latest> ReadLatest(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kLatest);
-  ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  const absl::StatusOr<std::string> named = ReadText(path);
+  if (absl::IsNotFound(named.status())) {
+    const absl::StatusOr<Latest> unnamed = OfMostSteps(folder);
+    if (!absl::IsNotFound(unnamed.status())) return unnamed;
+  }
+  ASSIGN_OR_RETURN(const std::string text, named);
   const std::vector<std::string> words = absl::StrSplit(absl::StripSuffix(text, "\n"), ' ');
   int64_t steps = 0;
   if (words.size() != 2 || words[1].size() != 64 ||
@@ -99,15 +127,12 @@ absl::Status WriteFiles(const std::string& folder, const Checkpoint& checkpoint,
 // before it named its last one leaves that), and what was being written when a run was killed.
 absl::Status RemoveOld(const std::string& folder, const std::string& live, int keep) {
   ASSIGN_OR_RETURN(const std::vector<std::string> all, NamesIn(folder));
-  std::vector<std::string> names;
   for (const std::string& name : all) {
     const bool unfinished = absl::StartsWith(name, kAside) || absl::StartsWith(name, kTemporaryPrefix);
     if (unfinished) RETURN_IF_ERROR(RemoveFolder(absl::StrCat(folder, "/", name)));
-    if (absl::StartsWith(name, kStepPrefix) && name != live) names.push_back(name);
   }
-  // Longer numbers are larger.
-  std::sort(names.begin(), names.end(),
-            [](const std::string& a, const std::string& b) { return std::pair(a.size(), a) > std::pair(b.size(), b); });
+  ASSIGN_OR_RETURN(std::vector<std::string> names, CheckpointsIn(folder));
+  std::erase(names, live);
   for (size_t i = static_cast<size_t>(keep) - 1; i < names.size(); ++i) {
     RETURN_IF_ERROR(RemoveFolder(absl::StrCat(folder, "/", names[i])));
   }

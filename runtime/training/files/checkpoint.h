@@ -11,7 +11,8 @@
 //   lock                                 held by the run that writes here, as long as it lives
 //
 // It is written aside, synced and renamed; then `latest` is replaced. So whenever the run is killed, `latest` names a
-// whole checkpoint, or there is none yet. The files are untrusted when they are read.
+// whole checkpoint, or there is none yet. Where it is missing, the checkpoint of the most steps counts. The files are
+// untrusted when they are read.
 #pragma once
 
 #include <map>

@@ -81,6 +81,14 @@ TEST(ImportExtremes, PowersOfIntegersAreExact) {
                 ElementsAre(0, 0, 0, 1, 1, -1, 0));
     EXPECT_THAT(power(x, Integers(DType::kUInt64, {1, 1, 1, 1, -1, -1, 1}), known),
                 ElementsAre(134217729, 3, -3, 0, 1, -1, 2));
+    // Powers that overflow wrap around, as NumPy's do.
+    EXPECT_THAT(power(Integers(DType::kInt32, {3, 3, -3, 2, 5, 3}),
+                      Integers(DType::kInt32, {64, 65, 67, 64, 100, 2147483647}), known),
+                ElementsAre(2038349057, 1820079875, 799150309, 0, -1971132175, -1431655765));
+    EXPECT_THAT(power(Integers(DType::kUInt8, {3, 7, 2}), Integers(DType::kUInt64, {255, -1, 8}), known),
+                ElementsAre(171, 183, 0));
+    EXPECT_THAT(power(Integers(DType::kInt64, {3, -3}), Integers(DType::kInt64, {100, 1000000000001}), known),
+                ElementsAre(-2984622845537545263, -5790018774408740867));
     // The exponent's shape is the larger one.
     EXPECT_THAT(power(Integers(DType::kInt32, {5}, {}), Integers(DType::kInt32, {3, 3}, {2, 1}), known),
                 ElementsAre(125, 125));

@@ -314,6 +314,23 @@ TEST_F(TrainerTest, TheCheckpointThatLatestNamesIsKept) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "ck/step-00000003"));
 }
 
+// A run that was killed before it named its first checkpoint, or a file that was lost.
+TEST_F(TrainerTest, ACheckpointThatIsNotNamedCounts) {
+  const Json json = With(R"({"checkpoint": {"every_steps": 3, "keep": 1}, "steps": 6})");
+  std::string sha256;
+  {
+    const auto trainer = Make(json, "ck");
+    ASSERT_TRUE(trainer.ok()) << trainer.status();
+    EXPECT_TRUE(Run(**trainer, 3).status.ok());
+  }
+  std::filesystem::remove(folder_ / "ck/latest");
+  EXPECT_TRUE(HasCheckpoint(folder_ / "ck"));
+  EXPECT_THAT(Error(json, "ck"), HasSubstr("checkpoint"));
+  const auto resumed = Make(json, "ck", true);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_EQ((*resumed)->position(), 3);
+}
+
 TEST_F(TrainerTest, TheTrainedModelIsTheOneThatWasMeasured) {
   Json json = json_;
   json.merge_patch(with_validation_);
