@@ -13,10 +13,10 @@
 //   bits     (exact) an element has other bits, for any leaves; one NaN is as good as another
 //   range    (all but risky; where the record has a class in 16 bits, with which new values are put down) leaves are
 //            finite, all of the left side is, and a value that is not in `new=` is the first of the right side that is
-//            not finite, though none of its operands is, and over the reals is not within the rounding that `error`
-//            allows of the largest number: a rule that rounds otherwise may round up there; but for f16 an operator of
-//            several operations, or a sum, only counts as `partial`: what it has inside may overflow in one order and
-//            not in another
+//            not finite, or larger than its operands and all of the left side by more than kRoundingRoom, though errors
+//            that `error` allows do not explain it; but for f16 an operator of several operations, or a sum, only
+//            counts as `partial` where it is not finite: what it has inside may overflow in one order and not in
+//            another
 //   error    (all but exact and risky) the error of the right side is kRiskFactor (16 bits: kHalfRiskFactor) times what
 //            is allowed: the largest of the left side's error, the rounding of its largest element, and what changes
 //            of every leaf and of every value of the left side by a rounding do to it: the left side's error alone may
@@ -62,6 +62,7 @@
 #include "substitutions/language/rule_parser.h"
 #include "substitutions/match/applier.h"
 #include "substitutions/match/matcher.h"
+#include "substitutions/match/new_values.h"
 #include "verifier/classify/classify_rule.h"
 #include "verifier/refute/counterexample.h"
 
@@ -477,6 +478,12 @@ class Attack {
     return operations > 1;
   }
 
+  // True if elements are reciprocals of roots: every type has room for these.
+  static bool IsReciprocalRoot(const Meaning& meaning) {
+    const ExprPtr& element = meaning.outputs[0].element;
+    return element->IsCall(Fn::kDiv) && element->arg(0)->IsConst() && element->arg(1)->IsCall(Fn::kSqrt);
+  }
+
   template <typename Compare>
   static void ForEachOutput(const CompiledGraph& a, const CompiledGraph::Values& of_a, const CompiledGraph& b,
                             const CompiledGraph::Values& of_b, Compare compare) {
@@ -523,13 +530,19 @@ class Attack {
           partial_ = true;
           continue;
         }
-        if (RoundsToEnd(leaves, left, i)) continue;
+        if (IsRounding(leaves, left, i, LargestOf(sides_.type), LargestOf(sides_.type))) continue;
         seen.denied = true;
         seen.what = absl::StrFormat("%s is not finite, the left side is within %.6g", node.op->name, of_left);
         return seen;
       }
       // A new value that is only moved on is no larger than that.
-      seen.score = std::max(seen.score, of_node / std::max(of_left, of_operands));
+      const double bound = std::max(of_left, of_operands);
+      seen.score = std::max(seen.score, of_node / bound);
+      if (of_node <= bound * (1 + kRoundingRoom) || IsReciprocalRoot(*node.meaning)) continue;
+      if (IsRounding(leaves, left, i, of_node, bound)) continue;
+      seen.denied = true;
+      seen.what = absl::StrFormat("%s is up to %.6g, the left side within %.6g", node.op->name, of_node, bound);
+      return seen;
     }
     return seen;
   }
@@ -565,9 +578,10 @@ class Attack {
     return seen;
   }
 
-  // True if the elements of the right side's node are so near to the largest number of the type that an error that the
-  // class allows takes them there.
-  bool RoundsToEnd(const CompiledGraph::Leaves& leaves, const CompiledGraph::Values& left, size_t at) {
+  // True if errors that the class allows explain how the right side's node, over the reals within the bound but for
+  // these, comes to have an element of the size `found`.
+  bool IsRounding(const CompiledGraph::Leaves& leaves, const CompiledGraph::Values& left, size_t at, double found,
+                  double bound) {
     if (!sides_.truth) return false;
     const auto truth = sides_.truth->Run(leaves), right_truth = sides_.right_truth->Run(leaves);
     if (!truth.ok() || !right_truth.ok()) return false;
@@ -580,7 +594,7 @@ class Attack {
     for (size_t k = 0; k < allowed.size(); ++k) {
       if (graph.outputs()[k].value.node == graph.nodes()[at]) error = std::max(error, allowed[k]);
     }
-    return largest + Factor() * error > LargestOf(sides_.type);
+    return largest - Factor() * error <= bound && found <= largest + Factor() * error;
   }
 
   // By output: the left side's error, or the rounding of its largest element; infinite where these are no numbers.

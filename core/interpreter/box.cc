@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 
 #include "core/interpreter/kernels.h"
 #include "core/interpreter/panel.h"
@@ -140,7 +141,11 @@ class CostModel {
         if (box[std::countr_zero(rest)] > 1) return {5, 3};  // a gather
       }
     }
-    return inner_factor == 1 ? UnitCost{6, 0.1} : UnitCost{6, 1};
+    if (inner_factor == 1) return {6, 0.1};
+    // Neighbours in lines of their own: the next steps find those in the first cache, if they are few.
+    constexpr int64_t kLine = 16, kFewLines = 512;
+    const bool misses = std::abs(inner_factor) >= kLine && box[static_cast<size_t>(inner_axis)] > kFewLines;
+    return {6, misses ? 5.0 : 1.0};
   }
 
   const Stage& stage_;
