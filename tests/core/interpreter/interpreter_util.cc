@@ -34,8 +34,7 @@ absl::StatusOr<std::vector<Tensor>> RunTuned(const InterpreterCase& c, const Int
   return compiled->Run(c.inputs, threads);
 }
 
-absl::StatusOr<std::vector<Tensor>> RunDeclared(const std::function<void(OpBuilder&)>& declare,
-                                                const std::vector<Tensor>& inputs) {
+absl::StatusOr<std::vector<Tensor>> RunDeclared(const Declare& declare, const std::vector<Tensor>& inputs) {
   OpDef op{.name = "test", .inputs = std::vector<std::string>(inputs.size(), "x")};
   op.meaning = [&](OpBuilder& b) {
     declare(b);

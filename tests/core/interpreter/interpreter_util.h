@@ -27,9 +27,9 @@ InterpreterCase MakeCase(const OpDef& op, const std::vector<TensorType>& input_t
 InterpreterCase SampleCase(const OpDef& op, Rng& rng, MeaningCache& cache);
 absl::StatusOr<std::vector<Tensor>> RunTuned(const InterpreterCase& c, const InterpretTuning& tuning, int threads);
 
+using Declare = std::function<void(OpBuilder&)>;
 // The results of an operator that is declared for a test alone.
-absl::StatusOr<std::vector<Tensor>> RunDeclared(const std::function<void(OpBuilder&)>& declare,
-                                                const std::vector<Tensor>& inputs);
+absl::StatusOr<std::vector<Tensor>> RunDeclared(const Declare& declare, const std::vector<Tensor>& inputs);
 // The elements of the first result.
 std::vector<double> Elements(const absl::StatusOr<std::vector<Tensor>>& result);
 Tensor Float32s(Shape shape, const std::vector<double>& values);

@@ -19,10 +19,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr DType kF32 = DType::kFloat32, kI64 = DType::kInt64;
-
 Tensor Filled(const Shape& shape, double value) {
-  Tensor tensor({kF32, shape});
+  Tensor tensor({DType::kFloat32, shape});
   for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.Set(i, value);
   return tensor;
 }
@@ -30,7 +28,7 @@ Tensor Filled(const Shape& shape, double value) {
 // Initializers that are weights, others that are not, and a Constant; all of them read.
 TEST(TrainedWeightsTest, WeightsAreTrainedAndConstantsAreNot) {
   Rng rng(3);
-  const auto random = [&](const Shape& shape) { return RandomTensor({kF32, shape}, rng, -1, 1); };
+  const auto random = [&](const Shape& shape) { return RandomTensor({DType::kFloat32, shape}, rng, -1, 1); };
   Tensor mask = Filled({4, 4}, 0);
   mask.Set(1, -std::numeric_limits<double>::infinity());
   Tensor lowest = Filled({4, 4}, 0);
@@ -41,9 +39,9 @@ TEST(TrainedWeightsTest, WeightsAreTrainedAndConstantsAreNot) {
                               .Initializer("val_7", random({4, 4}))  // a folded transpose
                               .Initializer("val_8", random({4}))     // a table
                               .Initializer("cat", random({4}))
-                              .Initializer("scale", Tensor::Scalar(kF32, 0.5))
-                              .Initializer("val_9", Tensor::Scalar(kF32, 2))
-                              .Initializer("two", Tensor::Scalar(kF32, 2))
+                              .Initializer("scale", Tensor::Scalar(DType::kFloat32, 0.5))
+                              .Initializer("val_9", Tensor::Scalar(DType::kFloat32, 2))
+                              .Initializer("two", Tensor::Scalar(DType::kFloat32, 2))
                               .Initializer("mask", mask)
                               .Initializer("attention.bias", lowest)
                               .Initializer("mean", random({4}))
@@ -163,13 +161,13 @@ void ExpectSameResults(const TestModel& model, const ImportOptions& options, con
 
 TEST(TrainedWeightsTest, TiedWeightsThatWereWrittenTwiceAreOne) {
   Rng rng(4);
-  const Tensor table = RandomTensor({kF32, {5, 4}}, rng, -1, 1);
+  const Tensor table = RandomTensor({DType::kFloat32, {5, 4}}, rng, -1, 1);
   const std::map<std::string, Tensor> x = {{"x", Tensor::Int64s({1, 3})}};
   // Transposed, under another name; and as it is, read in another way.
   for (const auto& [name, copy, transposed] :
        {std::tuple("onnx::MatMul_9", Transposed(table), int64_t{0}), {"head.weight", table, int64_t{1}}}) {
     const TestModel model = TestModel(17)
-                                .Input("x", {2}, kI64)
+                                .Input("x", {2}, DType::kInt64)
                                 .Initializer("emb.weight", table)
                                 .Initializer(name, copy)
                                 .Node("Gather", {"emb.weight", "x"}, {"a"})
@@ -188,7 +186,8 @@ TEST(TrainedWeightsTest, TiedWeightsThatWereWrittenTwiceAreOne) {
 // Layers that start alike and tensors of few numbers are equal, too, but not joined.
 TEST(TrainedWeightsTest, WeightsThatAreEqualByChanceAreNotTied) {
   Rng rng(5);
-  const Tensor w = RandomTensor({kF32, {5, 5}}, rng, -1, 1), few = RandomTensor({kF32, {5}}, rng, -1, 1);
+  const Tensor w = RandomTensor({DType::kFloat32, {5, 5}}, rng, -1, 1),
+               few = RandomTensor({DType::kFloat32, {5}}, rng, -1, 1);
   const TestModel model = TestModel(17)
                               .Input("x", {2, 5})
                               .Initializer("a.weight", w)
@@ -218,7 +217,7 @@ TEST(TrainedWeightsTest, AnInitializerIsPartedWhereTheUserSaysSo) {
   Rng rng(6);
   const TestModel model = TestModel(17)
                               .Input("x", {2, 5})
-                              .Initializer("w", RandomTensor({kF32, {5, 5}}, rng, -1, 1))
+                              .Initializer("w", RandomTensor({DType::kFloat32, {5, 5}}, rng, -1, 1))
                               .Node("MatMul", {"x", "w"}, {"a"})
                               .Node("MatMul", {"a", "w"}, {"y"})
                               .Output("y");
@@ -233,7 +232,7 @@ TEST(TrainedWeightsTest, AnInitializerIsPartedWhereTheUserSaysSo) {
 // The scale and the bias of a norm in groups are written as [C,1,1], under names of the exporter.
 TEST(TrainedWeightsTest, OneNumberForEachChannelBehindANormIsAWeight) {
   Rng rng(7);
-  const auto random = [&](const Shape& shape) { return RandomTensor({kF32, shape}, rng, -1, 1); };
+  const auto random = [&](const Shape& shape) { return RandomTensor({DType::kFloat32, shape}, rng, -1, 1); };
   const auto imported = TestModel(17)
                             .Input("x", {2, 4, 3, 3})
                             .Ints("grouped", {2, 2, 18})
@@ -285,7 +284,7 @@ void SayFoldedFrom(const std::string& name, const std::string& sources, TestMode
 
 TEST(TrainedWeightsTest, WhatAnExporterSaysOfInitializersCounts) {
   Rng rng(8);
-  const auto random = [&](const Shape& shape) { return RandomTensor({kF32, shape}, rng, -1, 1); };
+  const auto random = [&](const Shape& shape) { return RandomTensor({DType::kFloat32, shape}, rng, -1, 1); };
   TestModel model = TestModel(17)
                         .Input("x", {3, 4})
                         .Initializer("w", random({4, 4}))
@@ -319,8 +318,9 @@ TEST(TrainedWeightsTest, WhatAnExporterSaysOfInitializersCounts) {
 // A token for each sample, and a table that is read for each pair of positions.
 TEST(TrainedWeightsTest, RepeatedElementsOfAParameterAreOneEach) {
   Rng rng(9);
-  const Tensor token = RandomTensor({kF32, {3}}, rng, -1, 1), table = RandomTensor({kF32, {4}}, rng, -1, 1);
-  Tensor tokens({kF32, {4, 1, 3}}), biases({kF32, {3, 3}});
+  const Tensor token = RandomTensor({DType::kFloat32, {3}}, rng, -1, 1),
+               table = RandomTensor({DType::kFloat32, {4}}, rng, -1, 1);
+  Tensor tokens({DType::kFloat32, {4, 1, 3}}), biases({DType::kFloat32, {3, 3}});
   for (int64_t i = 0; i < 12; ++i) tokens.Set(i, token.At(i % 3));
   for (int64_t i = 0; i < 9; ++i) biases.Set(i, table.At(std::min<int64_t>(3, std::abs(i / 3 - i % 3))));
   const auto make = [&](const Tensor& first) {
@@ -338,7 +338,7 @@ TEST(TrainedWeightsTest, RepeatedElementsOfAParameterAreOneEach) {
   };
   const TestModel model = make(tokens);
   ImportOptions options = Training(OnnxTraining::kStep);
-  ExpectSameResults(model, options, {{"x", RandomTensor({kF32, {4, 2, 3}}, rng, -1, 1)}});
+  ExpectSameResults(model, options, {{"x", RandomTensor({DType::kFloat32, {4, 2, 3}}, rng, -1, 1)}});
   const auto imported = model.Import(options);
   EXPECT_THAT(TrainedStates(*imported), ::testing::UnorderedElementsAre("expand.once", "permute.once"));
   for (Value state : imported->graph.states()) {

@@ -164,7 +164,7 @@ TEST_F(TrainTest, ARunThatIsKilledEndsWithTheSameWeights) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::filesystem::remove_all(folder);
   std::mt19937_64 rng(11);
-  const int kills = std::getenv("REWRIGHT_FULL") != nullptr ? 100 : 10;
+  const int kills = std::getenv("REWRIGHT_FULL") != nullptr ? 100 : 4;
   int killed = 0, resumed = 0, finished = 0;
   while ((killed < kills || resumed == 0) && killed + finished < 4 * kills) {
     const bool resume = std::filesystem::exists(folder + "/latest");
