@@ -464,9 +464,9 @@ def expert_gradients(bug):
     def rank(mesh, x, w, t):
         group = mesh.get_group("ep")
         (w,) = leaves(w)
-        sent = fc.all_to_all_single(x[0], None, None, group)  # [source, token, feature]
-        labels = fc.all_to_all_single(t[0], None, None, group)
-        part = loss(torch.relu(sent @ w[0]), labels).mean()
+        sent = fc.all_to_all_single(x.transpose(0, 1), None, None, group)  # [source, this expert, token, feature]
+        labels = fc.all_to_all_single(t.transpose(0, 1), None, None, group)
+        part = loss(torch.relu(torch.einsum("setf,efg->setg", sent, w)), labels).mean()
         return gradients(part if bug else part / mesh.size(0), w)
 
     return whole, rank, {"x": (randn(2, 2, 3, 4), {"ep": 0}), "w": (randn(2, 4, 5), {"ep": 0}),
@@ -487,7 +487,7 @@ def norm_step(bug):
         return n - 0.1 * grad
 
     return whole, rank, {"x": (randn(4, 8), {}), "n": (randn(8), {}), "w": (randn(8, 6), {"tp": 1}),
-                         "t": (randn(4, 6), {"tp": 1})}, {"n": {}}
+                         "t": (randn(4, 6), {"tp": 1})}, {"next": {}}
 
 
 @case({"tp": 2})
@@ -495,6 +495,7 @@ def parallelized_module(bug):
     """PyTorch's own: parallelize_module, whose parameters are DTensor."""
     from torch.distributed.tensor import DTensor
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
     def module():
         return torch.nn.Sequential(torch.nn.Linear(8, 12), torch.nn.ReLU(), torch.nn.Linear(12, 8))
@@ -502,13 +503,15 @@ def parallelized_module(bug):
     def called(model, names, tensors):
         return torch.func.functional_call(model, dict(zip(names, tensors[1:])), tensors[0])
 
-    names = [name for name, _ in module().named_parameters()]
+    single = module()
+    names = [name for name, _ in single.named_parameters()]
 
     def whole(*tensors):
-        return called(module(), names, tensors)
+        return called(single, names, tensors)
 
     def rank(mesh, *tensors):
-        model = parallelize_module(module(), mesh["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+        with disable_proxy_modes_tracing():
+            model = parallelize_module(module(), mesh["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
         local = [DTensor.from_local(tensor, mesh, parameter.placements)
                  for tensor, parameter in zip(tensors[1:], model.parameters())]
         return called(model, names, [tensors[0], *local])

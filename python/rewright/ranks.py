@@ -46,6 +46,9 @@ def export(folder, whole, rank, *, mesh, inputs, outputs):
     return a tensor or a tuple of them. `mesh` has the size of each axis by name; ranks are numbered row by row.
     `inputs` has (tensor of the whole, placement) by name, `outputs` the placement by name, both in order.
     """
+    both = sorted(inputs.keys() & outputs.keys())
+    if both:
+        raise ValueError(f"found inputs and outputs of one name ({', '.join(both)}), expected names of their own")
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tensors = [tensor for tensor, _ in inputs.values()]

@@ -55,6 +55,7 @@ class FaultSearch {
       fault.text = absl::StrCat(What(first), " is the first that the model has not; it takes ", OperandsText(step),
                                 ", and no collective comes before it");
     }
+    absl::StrAppend(&fault.text, OwnConstantText(step));
     for (int number : parted) {
       const std::string multiple = MultipleText(number);
       if (multiple.empty()) continue;
@@ -141,6 +142,20 @@ class FaultSearch {
                                       : absl::StrCat(Step(operand.first).name, ", ", PlacementText(seen->placement)));
     }
     return absl::StrJoin(texts, "; ");
+  }
+
+  // Names the first rank with another constant than rank 0 among the operands.
+  std::string OwnConstantText(const RankStep& step) const {
+    for (const StepValue& operand : step.operands) {
+      const std::vector<Tensor>& constants = Step(operand.first).constants;
+      for (size_t rank = 1; rank < constants.size(); ++rank) {
+        const double own = constants[rank].At(0), first = constants[0].At(0);
+        if (constants[rank].num_elements() == 1 && own != first) {
+          return absl::StrFormat("; rank %d has %.6g where rank 0 has %.6g", rank, own, first);
+        }
+      }
+    }
+    return "";
   }
 
   std::string NameOf(Value value) const {

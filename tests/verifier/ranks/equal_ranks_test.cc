@@ -138,6 +138,20 @@ TEST(EqualRanks, TellsRanksThatRunAnotherGraph) {
   EXPECT_THAT(result.fault->text, HasSubstr("found tanh"));
 }
 
+TEST(EqualRanks, NamesTheRankWithAnotherConstant) {
+  const auto ranks = [](const std::string& number) {
+    return absl::StrCat("const %1: f32[] = [", number, "]\n%2 = mul(%0, %1)\n%3 = matmul(%2, w)\n",
+                        "%4 = all_reduce(%3, rows 4)\noutput y = %4\n");
+  };
+  const std::string model = absl::StrReplaceAll(
+      kMlp, {{"%1 = relu(%0)", "const %3: f32[] = [3]\n%1 = mul(%0, %3)"}});
+  EXPECT_EQ(Judge(model, TwoRanks(ranks("3"))).equality, Equality::kProved);
+  const EqualRanksResult result = Judge(model, TwoRanks(ranks("3"), ranks("4")));
+  EXPECT_EQ(result.equality, Equality::kDifferent);
+  ASSERT_TRUE(result.fault.has_value());
+  EXPECT_THAT(result.fault->text, HasSubstr("rank 1 has 4 where rank 0 has 3"));
+}
+
 RankPlan FourRanks(bool right) {
   constexpr char kLines[] = R"(
 input x: f32[2,6]
