@@ -135,6 +135,26 @@ TEST_P(InRuntime, AFileThatIsSlowerThereIsNotWritten) {
   EXPECT_EQ(Rewright(optimize + " --json").Json()["written"], "rewritten");
 }
 
+// Costs, candidates and the file at the end are timed in the runtime; what it is given is half of the work.
+TEST_P(InRuntime, TheFileIsTimedThere) {
+  const std::string model = Written("m.onnx", kTwoProducts), out = folder_ / "o.onnx";
+  const auto optimize = [&](const std::string& rules) {
+    return Rewright(absl::StrCat("optimize ", model, " --for ", GetParam(), " --threads 1 --rules ", rules, " -o ", out,
+                                 " --json"));
+  };
+  const Outcome gained = optimize(ProvedSum());
+  ASSERT_EQ(gained.status, 0) << gained.err;
+  const Json json = gained.Json();
+  EXPECT_EQ(json["for"], GetParam());
+  const std::string device = absl::StrCat(" --device ", GetParam(), " ");
+  EXPECT_EQ(Rewright("diff" + device + model + " " + out).status, 0);
+  EXPECT_EQ(Rewright("run --iterations 2" + device + out).status, 0);
+  if (json["written"] != "rewritten") GTEST_SKIP() << json["verdict"];
+  EXPECT_LT(json["cost_after_ms"], json["cost_before_ms"]);
+  EXPECT_LT(json["latency_after_ms"], json["latency_before_ms"]);
+  EXPECT_EQ(json["checked"], true);
+}
+
 TEST(OptimizeFor, IsNotGivenWithADevice) {
   const Outcome outcome = Rewright("optimize m.onnx --for any --device cpu");
   EXPECT_EQ(outcome.status, 2);
