@@ -271,11 +271,12 @@ struct ErrorOfTerm {
 ErrorOfTerm OfTerm(ErrorTerm term, const Scalar& u, const std::function<Scalar()>& next) {
   switch (term) {
     case ErrorTerm::kOf: {
-      const Scalar product = Limited(AbsOf(u * next()));
+      // An infinity is exact, as that of a mask is: it is limited before 0 is multiplied by it.
+      const Scalar product = Limited(AbsOf(u) * Limited(AbsOf(next())));
       return {product, product * product};
     }
     case ErrorTerm::kSquare: {
-      const Scalar product = u * next();
+      const Scalar product = AbsOf(u) * Limited(AbsOf(next()));
       return {{}, Min(product * product, Constant(kMostMagnitude * kMostMagnitude, u.dtype()))};
     }
     case ErrorTerm::kRoot: {

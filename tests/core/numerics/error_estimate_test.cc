@@ -94,6 +94,14 @@ TEST(ErrorEstimate, NormsAndSoftmax) {
                0.2, 3);
 }
 
+TEST(ErrorEstimate, MasksOfInfinities) {
+  Tensor mask({DType::kFloat32, {6, 6}});
+  for (int64_t i = 0; i < 36; ++i) mask.Set(i, i % 6 > i / 6 ? -HUGE_VAL : 0);
+  ExpectErrors("input x: f32[6,6]\nstate mask: f32[6,6]\n%1 = add(x, mask)\n%2 = softmax(%1, axis=1)\n"
+               "%3 = matmul(%2, x)\noutput y = %3\n",
+               0.1, 2, "", {{"mask", mask}});
+}
+
 TEST(ErrorEstimate, NarrowTypes) {
   const std::string half =
       "input x: f16[16,64]\ninput w: f16[64,16]\n%1 = matmul(x, w)\n%2 = softmax(%1)\noutput y = %2\n";
