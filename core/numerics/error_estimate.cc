@@ -523,6 +523,14 @@ std::optional<RunPrecision> ParseRunPrecision(const std::string& name) {
 
 absl::StatusOr<ErrorEstimate> EstimateErrors(const Graph& graph, const std::vector<Tensor>& inputs,
                                              const ErrorOptions& options) {
+  constexpr size_t kMostValues = 300;  // of a node: each has a derivative that tells it from all others
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    const size_t values = std::max(node.operands.size(), node.outputs.size());
+    if (node.op == nullptr || values <= kMostValues) continue;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("found ", node.op->name, " of ", values, " values, expected at most ", kMostValues));
+  }
   return Estimator(graph, options).Run(inputs);
 }
 

@@ -84,7 +84,7 @@ struct ErrorEstimate {
 };
 
 // Estimates the errors; `inputs` are in the order of Graph::inputs(). Errors: those of running the graph; an operator
-// that does not admit the precision.
+// that does not admit the precision; a node of several hundred operands or results.
 absl::StatusOr<ErrorEstimate> EstimateErrors(const Graph& graph, const std::vector<Tensor>& inputs,
                                              const ErrorOptions& options);
 

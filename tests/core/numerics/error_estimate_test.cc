@@ -182,6 +182,15 @@ TEST(ErrorEstimate, ResultsThatAreTooLargeAreNamed) {
   EXPECT_THAT(estimate.overflows, ::testing::Not(IsEmpty()));
 }
 
+TEST(ErrorEstimate, WideNodesAreRefused) {
+  auto arena = std::make_shared<Arena>();
+  const Value x = *arena->AddInput("x", {DType::kFloat32, {2}});
+  const Value all = *arena->Apply("concat", std::vector<Value>(1000, x), {{"axis", int64_t{0}}});
+  const Graph graph(arena, {x}, {{*arena->Apply("exp", {all}), "y"}});
+  EXPECT_EQ(EstimateErrors(graph, *RandomInputs(graph, kSeed), {}).status().message(),
+            "found concat of 1000 values, expected at most 300");
+}
+
 // Compares the root mean square error over many elements with the estimate, for every operator with floating results.
 TEST(ErrorEstimate, HoldsForEveryOperator) {
   std::vector<std::string> not_compared;

@@ -317,7 +317,6 @@ TEST_F(TrainerTest, TheCheckpointThatLatestNamesIsKept) {
 // A run that was killed before it named its first checkpoint, or a file that was lost.
 TEST_F(TrainerTest, ACheckpointThatIsNotNamedCounts) {
   const Json json = With(R"({"checkpoint": {"every_steps": 3, "keep": 1}, "steps": 6})");
-  std::string sha256;
   {
     const auto trainer = Make(json, "ck");
     ASSERT_TRUE(trainer.ok()) << trainer.status();

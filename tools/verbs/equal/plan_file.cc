@@ -1,6 +1,5 @@
 #include "tools/verbs/equal/plan_file.h"
 
-#include <filesystem>
 #include <map>
 #include <utility>
 
@@ -87,7 +86,7 @@ class PlanReader {
     if (!ranks.is_array()) return Error("ranks", ranks.dump(), "a list of files");
     for (const Json& file : ranks) {
       if (!file.is_string()) return Error("ranks", file.dump(), "a path");
-      const std::string path = (std::filesystem::path(path_).parent_path() / file.get<std::string>()).string();
+      ASSIGN_OR_RETURN(const std::string path, PathInside(FolderOf(path_), file.get<std::string>()));
       ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(path, {.keep_unknown = true}, console_));
       RankModel rank{.graph = model.graph};
       for (const OpaqueNode& node : model.opaque) {

@@ -3,7 +3,7 @@
 //   {"mesh": [{"axis": "tp", "size": 2}], "ranks": ["rank0.onnx", "rank1.onnx"],
 //    "inputs": {"x": {}, "w": {"tp": 1}}, "outputs": {"y": {"tp": "sum"}}}
 //
-// Paths are relative to the file's folder. A placement names axes of the mesh: a number is the axis of the tensor that
+// Paths lead into the file's folder. A placement names axes of the mesh: a number is the axis of the tensor that
 // is cut, "sum" and "mean" mean shares; an axis without an entry has all of it.
 #pragma once
 
