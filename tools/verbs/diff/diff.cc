@@ -41,11 +41,26 @@ struct DiffFlags {
   double time_limit = 60;  // of the proof
 };
 
+// The type of an operand, and the elements of a constant: of a long one the first, and a hash of all.
+std::string DescribeOperand(const Graph& graph, Value operand) {
+  constexpr int64_t kMostElements = 8;
+  const Node& node = graph.node(operand.node);
+  const std::string type = graph.type(operand).ToString();
+  if (node.leaf != LeafKind::kConstant) return type;
+  std::vector<std::string> elements;
+  for (int64_t i = 0; i < std::min(kMostElements, node.data.num_elements()); ++i) {
+    elements.push_back(IsFloating(node.data.dtype()) ? absl::StrFormat("%.9g", node.data.At(i))
+                                                     : absl::StrCat(node.data.AtInt(i)));
+  }
+  if (node.data.num_elements() > kMostElements) elements.push_back(absl::StrFormat("..; #%08x", node.hash >> 32));
+  return absl::StrCat(type, " {", absl::StrJoin(elements, ", "), "}");
+}
+
 std::string Describe(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const std::string& name = graph.arena()->name({id, 0});
   std::vector<std::string> operands;
-  for (Value operand : node.operands) operands.push_back(graph.type(operand).ToString());
+  for (Value operand : node.operands) operands.push_back(DescribeOperand(graph, operand));
   const std::string attrs = AttrsString(node.attrs);
   return absl::StrCat(name.empty() ? "" : name + " = ", node.op->name, "(", absl::StrJoin(operands, ", "),
                       attrs.empty() ? "" : ", ", attrs, ")");

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_split.h"
 #include "core/ir/text.h"
 #include "core/onnx/onnx.h"
 #include "tests/core/onnx/model_util.h"
@@ -50,6 +51,27 @@ TEST_F(DiffProgram, SaysWhereModelsOfOtherWeightsBeginToDiffer) {
               AllOf(HasSubstr("only in A: 2 nodes, beginning with\n  t = matmul(f32[2,3], f32[3,2])"),
                     HasSubstr("only in B: 2 nodes, beginning with\n  t = matmul(f32[2,3], f32[3,2])"),
                     HasSubstr("weights only in A: 1, w f32[3,2]"), HasSubstr("weights only in B: 1, v f32[3,2]")));
+}
+
+// The two lines differ, though the constant has no name and differs behind its first elements.
+TEST_F(DiffProgram, TellsConstantsApart) {
+  const auto write = [&](const std::string& file, size_t last) {
+    std::vector<int64_t> indices(20, 1);
+    indices.back() = static_cast<int64_t>(last);
+    TestModel model;
+    model.Input("x", {5}).Initializer("i", Tensor::FromVector(DType::kInt64, {20}, indices));
+    WriteContents(Path(file), model.Node("Gather", {"x", "i"}, {"y"}).Output("y").Bytes());
+    return Path(file);
+  };
+  const Outcome text = Rewright("diff --device reference " + write("a.onnx", 2) + " " + write("b.onnx", 3));
+  EXPECT_EQ(text.status, 1) << text.err;
+  std::vector<std::string> lines;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(text.out, '\n'))) {
+    if (line.find("gather(") != std::string::npos) lines.push_back(line);
+  }
+  ASSERT_EQ(lines.size(), 2u) << text.out;
+  EXPECT_NE(lines[0], lines[1]);
+  EXPECT_THAT(lines[0], HasSubstr("i64[20] {1, 1, 1, 1, 1, 1, 1, 1, ..; #"));
 }
 
 // 0 and 1, which masks are, are their own squares.
