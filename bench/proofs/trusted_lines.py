@@ -45,7 +45,8 @@ READING = "certificate_text certificate_steps step_reader proof_check declared_c
 OTHER = """witness certificate certify step_writer classify_rule condition_family cvc5_query_solver counterexample equal equal_by_claims
 equal_result equal_rounding custom_op_cut fold_claims proved_folds gradient_claims infer integer_search joint_models numeric_instance part_weights
 prove_region value_distribution region rounded_decisions rounding_laws bounded_check sharding_laws signatures distinguishing_assignments
-known_equal""".split()
+known_equal prove_rounding rule_classifier claim_sizes device_terms equal_ranks placement_search rank_claims rank_fault rank_plan
+rank_program reciprocals""".split()
 
 
 def lines(folder, names):
