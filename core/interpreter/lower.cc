@@ -12,6 +12,7 @@
 #include "core/index/range.h"
 #include "core/interpreter/fixed_extents.h"
 #include "core/interpreter/kernels.h"
+#include "core/interpreter/residues.h"
 #include "core/ir/rewrite.h"
 
 namespace rewright::interp {

@@ -131,8 +131,4 @@ class StageLowering {
   absl::flat_hash_map<Key, int> scalars_;  // and conditions
 };
 
-// Adds the stages that compute an output of that shape to the program; returns the number of the one whose result it
-// is. Errors are in the context.
-int LowerOutput(Context& context, const OutputMeaning& output, const Shape& shape);
-
 }  // namespace rewright::interp

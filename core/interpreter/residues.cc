@@ -3,12 +3,12 @@
 // The derivative of a window of stride 2, a sum such as
 //   out[y] = sum r: u[(y - r) div 2] where (y - r) mod 2 = 0
 // reads neighbours y by different loops: its indices are not linear in y, and lanes are gathered. At the positions
-// y = 2 z + s, with s fixed, they are linear in z. A costly reduction with such indices becomes a stage for each residue
-// s; all of them fill one tensor. Each element is the same sum of the same terms in the same order.
+// y = 2 z + s, with s fixed, they are linear in z. A costly reduction with such indices becomes a stage for each
+// residue s; all of them fill one tensor. Each element is the same sum of the same terms in the same order.
+#include "core/interpreter/residues.h"
+
 #include <algorithm>
 #include <utility>
-
-#include "core/interpreter/lower.h"
 
 namespace rewright::interp {
 namespace {

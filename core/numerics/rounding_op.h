@@ -70,8 +70,8 @@ enum class ErrorTerm : uint8_t {
 };
 inline constexpr int kMostErrorTerms = 3;
 
-// Returns the operator error_sum(u, operands of the terms..) of a list `terms`. Its result has an axis of two before the
-// last `kept` axes of u: the sums over u's other axes of the terms' worst cases, each times the attribute worst0,
+// Returns the operator error_sum(u, operands of the terms..) of a list `terms`. Its result has an axis of two before
+// the last `kept` axes of u: the sums over u's other axes of the terms' worst cases, each times the attribute worst0,
 // worst1.., and of their squares, times square0, square1...
 const OpDef& ErrorSumOp();
 
