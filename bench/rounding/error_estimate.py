@@ -82,8 +82,9 @@ def row_of(program, name, path, precision):
 def exports(folder, only):
     """Paths by name, of each model by each exporter that takes it."""
     import torch
-    from foreign_models import BATCH, MODELS, make
-    from foreign_training import export
+    sys.path.insert(0, os.path.join(ROOT, "bench"))
+    from training.foreign_models import BATCH, MODELS, make
+    from training.foreign_training import export
     for name in MODELS:
         for dynamo in (False, True):
             called = f"{name} ({'dynamo' if dynamo else 'script'})"
