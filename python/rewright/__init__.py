@@ -86,7 +86,7 @@ class Model:
         """Searches for a faster graph, measures, checks and proves it. Returns the summary, and keeps it.
 
         `progress` is called now and then with a dict: phase, graphs (so far), seconds_before and seconds_best (costs).
-        What it raises ends the search and is raised.
+        An exception of it ends the search and is raised.
 
         Settings: rules, baseline, disabled_rules, assume_finite, exact, trust_unverified, search, windows, alpha,
         budget, egraph_nodes, growth, cost, time_limit_seconds, memory_limit_bytes, fix_sizes, move_roundings, ranges,

@@ -247,13 +247,15 @@ class ActivationLifetimes::Rewriting {
     std::vector<NodeId> open = {value.node};
     while (!open.empty()) {
       const NodeId id = open.back();
+      if (late_.contains(id)) {
+        open.pop_back();
+        continue;
+      }
       const size_t before = open.size();
       for (Value operand : waiting_.node(graph_.index(id)).operands) {
-        if (!late_.contains(id) && IsLate(operand) && !late_.contains(operand.node)) open.push_back(operand.node);
+        if (IsLate(operand) && !late_.contains(operand.node)) open.push_back(operand.node);
       }
-      if (open.size() > before) continue;
-      open.pop_back();
-      if (!late_.contains(id)) RETURN_IF_ERROR(ComputeLate(id));
+      if (open.size() == before) RETURN_IF_ERROR(ComputeLate(id));
     }
     return Value{late_.at(value.node), value.output};
   }

@@ -35,7 +35,7 @@ constexpr char kLibrary[] = "REWRIGHT_ONNXRUNTIME";
 constexpr char kOpenVino[] = "REWRIGHT_OPENVINO";
 constexpr char kPython[] = "REWRIGHT_PYTHON";
 
-// What the environment says before a test comes back behind it.
+// Variables of the environment are as before behind each test.
 class RuntimeErrors : public testing::Test {
  protected:
   RuntimeErrors() {

@@ -62,7 +62,7 @@ struct CopyAxis {
 // into blocks where a layout has blocks, and axes that can be walked as one in both are one.
 std::vector<CopyAxis> CopyAxes(const Layout& from, const Layout& to);
 
-// What fills the last block of channels counted as channels.
+// Counts as channels what fills the last block of them.
 inline Layout WithPadding(Layout layout) {
   if (layout.IsPadded()) layout.dims[1] = (layout.dims[1] + layout.block - 1) / layout.block * layout.block;
   return layout;

@@ -1,4 +1,5 @@
 // Elementwise operators: arithmetic, comparisons, selections, activation functions.
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -36,17 +37,13 @@ Values Mean(OnnxNode& node) {
 int BitsOfElements(OnnxNode& node, Value value) {
   const Tensor* const tensor = node.KnownTensor(value);
   const DType dtype = node.type(value).dtype;
-  int bits = IsUnsigned(dtype) ? BitsOf(dtype) : BitsOf(dtype) - 1;
-  while (tensor != nullptr && bits > 0) {
-    bool is_set = false;
-    for (int64_t i = 0; i < tensor->num_elements() && !is_set; ++i) {
-      const int64_t element = tensor->AtInt(i);
-      is_set = (element >= 0 || IsUnsigned(dtype)) && (static_cast<uint64_t>(element) >> (bits - 1) & 1) != 0;
-    }
-    if (is_set) break;
-    --bits;
+  if (tensor == nullptr) return IsUnsigned(dtype) ? BitsOf(dtype) : BitsOf(dtype) - 1;
+  uint64_t set = 0;
+  for (int64_t i = 0; i < tensor->num_elements(); ++i) {
+    const int64_t element = tensor->AtInt(i);
+    if (element >= 0 || IsUnsigned(dtype)) set |= static_cast<uint64_t>(element);
   }
-  return bits;
+  return std::bit_width(set);
 }
 
 // x to the power of integers, wrapping around: the product of the repeated squares of x that belong to the exponent's

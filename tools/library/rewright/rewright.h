@@ -168,7 +168,7 @@ struct RuleSettings {
   bool trust_unverified = false;            // also rules without a valid record of their proof
 };
 
-// What an optimization is doing.
+// The state of an optimization that is under way.
 struct OptimizeProgress {
   std::string phase;        // "searching", "timing candidate 2 of 3"
   std::int64_t graphs = 0;  // of the search so far, as the two costs in seconds
