@@ -86,7 +86,9 @@ class PlanReader {
     if (!ranks.is_array()) return Error("ranks", ranks.dump(), "a list of files");
     for (const Json& file : ranks) {
       if (!file.is_string()) return Error("ranks", file.dump(), "a path");
-      ASSIGN_OR_RETURN(const std::string path, PathInside(FolderOf(path_), file.get<std::string>()));
+      const absl::StatusOr<std::string> inside = PathInside(FolderOf(path_), file.get<std::string>());
+      if (!inside.ok()) return ErrorAt(absl::StrCat(path_, ": ranks"), inside.status());
+      const std::string& path = *inside;
       ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(path, {.keep_unknown = true}, console_));
       RankModel rank{.graph = model.graph};
       for (const OpaqueNode& node : model.opaque) {
