@@ -111,6 +111,15 @@ TEST_F(EqualProgram, AWeightThatGotAxesOfSizeOneIsTheSameWeight) {
   }
 }
 
+TEST_F(EqualProgram, AFileOfAPlanOutsideOfItsFolderIsRefused) {
+  WriteGraph("input x: f32[2]\n%0 = relu(x)\noutput y = %0\n", Path("a.onnx"));
+  WriteContents(Path("plan.json"), R"({"mesh": [{"axis": "tp", "size": 1}], "inputs": {}, "outputs": {},
+                                       "ranks": ["../a.onnx"]})");
+  const Outcome outcome = Rewright("equal " + Path("a.onnx") + " --ranks " + Path("plan.json"));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("plan.json: ranks: path \"../a.onnx\": leads out of the model's folder"));
+}
+
 TEST_F(EqualProgram, DifferentModelsComeWithInputs) {
   const std::string head = "input x: f32[2,3]\n";
   WriteGraph(head + "%0 = softmax(x, axis=1)\noutput y = %0\n", Path("a.onnx"));
