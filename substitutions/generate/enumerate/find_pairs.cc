@@ -84,11 +84,23 @@ std::vector<std::vector<int64_t>> With(std::vector<std::vector<int64_t>> assignm
 }
 
 // The text that identifies a journal: everything that the enumeration depends on.
+std::string ShapeText(const std::vector<Size>& shape) {
+  std::string text;
+  for (const Size& size : shape) {
+    absl::StrAppend(&text, size.variable < 0 ? ".n" : ".v", size.variable < 0 ? size.number : size.variable);
+  }
+  return text;
+}
+
 std::string HeaderOf(const Space& space, uint64_t seed) {
   std::string text = absl::StrCat(space.name, " max_ops=", space.max_ops, " seed=", seed, " inputs=");
-  for (const InputGroup& group : space.inputs) absl::StrAppend(&text, group.name, group.count, ",");
+  for (const InputGroup& group : space.inputs) {
+    absl::StrAppend(&text, group.name, group.count, ShapeText(group.shape), ShapeText(group.cuts), ",");
+  }
   text += " operators=";
-  for (const OperatorChoice& choice : space.operators) absl::StrAppend(&text, choice.name, ",");
+  for (const OperatorChoice& choice : space.operators) {
+    absl::StrAppend(&text, choice.name, ShapeText(choice.shape), ",");
+  }
   text += " sizes=";
   for (const std::vector<int64_t>& sizes : With(space.assignments, space.nominal)) {
     absl::StrAppend(&text, absl::StrJoin(sizes, ","), ";");

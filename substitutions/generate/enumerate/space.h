@@ -64,6 +64,7 @@ struct OperatorChoice {
   bool no_leaf = false;                  // operand 0 is no input
   bool no_units = false;                 // no operand has an axis of size one
   bool no_kernel_input = false;          // operand 0 is no input that is a kernel
+  bool kernel_second = false;            // operand 1 is an input that is a kernel
   std::vector<int> ranks;                // of each operand; empty: any
   std::vector<int64_t> kernel;           // the last two sizes of operand 1; empty: any
   int forbidden_inner = -1;              // matmul: the variable that may not be the inner size

@@ -294,9 +294,9 @@ bool Terms::Takes(int op, const ValueId* operands) const {
   }
   if (choice.leaf_only && !is_input(0)) return false;
   if (choice.no_leaf && is_input(0)) return false;
-  if (choice.no_kernel_input && is_input(0) && space_.inputs[group_of(operands[0])].kernel) {
-    return false;
-  }
+  const auto is_kernel = [&](int k) { return is_input(k) && space_.inputs[group_of(operands[k])].kernel; };
+  if (choice.no_kernel_input && is_kernel(0)) return false;
+  if (choice.kernel_second && !is_kernel(1)) return false;
   if (choice.in_order) {
     if (!is_input(0) && is_input(1)) return false;
     if (is_input(0) && is_input(1) && group_of(operands[0]) > group_of(operands[1])) return false;

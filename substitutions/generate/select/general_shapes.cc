@@ -11,8 +11,11 @@
 namespace rewright::generate {
 namespace {
 
-// Names of sizes by rank and axis.
-const std::string kHints[5][4] = {{}, {"n"}, {"m", "n"}, {"b", "m", "n"}, {"n", "c", "h", "w"}};
+// The name of a size by rank and axis.
+std::string HintOf(size_t rank, size_t axis) {
+  static const char* const kHints[5][4] = {{}, {"n"}, {"m", "n"}, {"b", "m", "n"}, {"n", "c", "h", "w"}};
+  return rank < std::size(kHints) ? kHints[rank][axis] : "n";
+}
 
 absl::Status Error(const std::string& message) { return absl::InvalidArgumentError(message); }
 
@@ -31,11 +34,11 @@ GeneralShapes::Poly GeneralShapes::SizeOf(const Size& size, size_t axis, size_t 
   const int64_t nominal = NominalOf(size);
   if (generality_ == Generality::kAnyAxis && axis != axis_) {
     const auto [at, fresh] = shared_.try_emplace(static_cast<int>(axis));
-    if (fresh) at->second = NewSize(kHints[rank][axis], nominal);
+    if (fresh) at->second = NewSize(HintOf(rank, axis), nominal);
     return at->second;
   }
   if (generality_ == Generality::kAnyAxis) return NewSize("s", nominal);
-  if (generality_ != Generality::kSpace) return NewSize(kHints[rank][axis], nominal);
+  if (generality_ != Generality::kSpace) return NewSize(HintOf(rank, axis), nominal);
   const auto [at, fresh] = shared_.try_emplace(size.variable);
   if (fresh) at->second = NewSize(space_.variables[size.variable], nominal);
   return at->second;

@@ -358,15 +358,19 @@ class Builder {
           term.attrs.push_back({name, axes ? Axes(name, *list, rank) : NumbersArg(*list)});
         } else if (const auto* number = std::get_if<int64_t>(&value)) {
           term.attrs.push_back({name, name == "axis" ? Axis(*number, rank) : ArgExpr::Int(*number)});
+        } else if (const auto* real = std::get_if<double>(&value); real != nullptr && !TakesAny(choice, name)) {
+          term.attrs.push_back({name, ArgExpr::Real(*real)});
         }
       }
     }
-    if (!choice.any_attr.empty() && generality_ != Generality::kSpace) {
-      term.attrs.push_back({choice.any_attr, AttrArg(choice.any_attr)});
-    }
+    if (TakesAny(choice, choice.any_attr)) term.attrs.push_back({choice.any_attr, AttrArg(choice.any_attr)});
     WriteDerived(choice, types, outputs, &term);
     if (!choice.then.empty()) return OperatorTerm(choice.then, {std::move(term)});
     return term;
+  }
+
+  bool TakesAny(const OperatorChoice& choice, const std::string& attr) const {
+    return !attr.empty() && choice.any_attr == attr && generality_ != Generality::kSpace;
   }
 
   void WriteDerived(const OperatorChoice& choice, const std::vector<const Tensor*>& types,

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/cpu_time.h"
 #include "core/base/status_macros.h"
+#include "core/base/text_hash.h"
 #include "core/base/threads.h"
 #include "core/ops/ops.h"
 #include "substitutions/egraph/derive.h"
@@ -57,10 +58,10 @@ class Selector {
     result_.counts.candidates = candidates_.size();
     result_.counts.state_s = verifier::ThreadCpuSeconds() - start_s;
     if (!options_.journal.empty()) {
-      const std::string header = absl::StrCat(space_.name, " max_ops=", space_.max_ops, " seed=", options_.seed,
-                                              " rule_limit=", options_.rule_limit_s,
-                                              " prover=", TextHash::Hex(ProverHash()), " known=", options_.known.size(),
-                                              " candidates=", candidates_.size(), CounterexamplesText(space_));
+      const std::string header = absl::StrCat(
+          space_.name, " max_ops=", space_.max_ops, " seed=", options_.seed, " rule_limit=", options_.rule_limit_s,
+          " prover=", TextHash::Hex(ProverHash()), " known=", options_.known.size(), " given=", GivenText(),
+          " candidates=", candidates_.size(), CounterexamplesText(space_));
       RETURN_IF_ERROR(journal_.Open(options_.journal, header));
     }
     for (size_t begin = 0; begin < candidates_.size(); begin += kRound) {
@@ -82,11 +83,23 @@ class Selector {
       if (!rule.proof) return absl::InvalidArgumentError(absl::StrCat("rule ", rule.name, " is known but not proved"));
       auto compiled = CompileRule(rule);
       if (!compiled.ok()) return compiled.status();
-      Learn(std::make_shared<const Matcher>(*compiled, rule.proof->domain), MergesWork(**compiled),
-            (*compiled)->lhs().size() == 1 && !StandsForSeveral(**compiled, (*compiled)->lhs()[0]));
+      Learn(std::make_shared<const Matcher>(*compiled, rule.proof->domain));
       taken_.insert(rule.name);
     }
+    for (const std::shared_ptr<const Matcher>& matcher : options_.given) Learn(matcher);
+    num_known_ = kept_.size();
     return absl::OkStatus();
+  }
+
+  std::string GivenText() const {
+    TextHash hash;
+    for (const std::shared_ptr<const Matcher>& matcher : options_.given) hash.Add(PrintLaw(matcher->rule().rule()));
+    return hash.Hex();
+  }
+
+  void Learn(const std::shared_ptr<const Matcher>& matcher) {
+    const CompiledRule& rule = matcher->rule();
+    Learn(matcher, MergesWork(rule), rule.lhs().size() == 1 && !StandsForSeveral(rule, rule.lhs()[0]));
   }
 
   void Learn(std::shared_ptr<const Matcher> matcher, bool merge, bool single) {
@@ -173,7 +186,7 @@ class Selector {
                                         judgement.used_finite_only_step, &rounding);
         outcome.rule_class = found.ok() ? *found : RuleClass::kFiniteOnly;
       }
-      recorded[j] = Record(outcome, &result_.rules[before + j - options_.known.size()]);
+      recorded[j] = Record(outcome, &result_.rules[before + j - num_known_]);
       classify_s[j] = verifier::ThreadCpuSeconds() - start_s;
     });
     for (size_t j = 0; j < kept.size(); ++j) {
@@ -362,6 +375,7 @@ class Selector {
   SelectionJournal journal_;
   std::vector<Candidate> candidates_;
   std::vector<Kept> kept_;
+  size_t num_known_ = 0;  // the first of kept_
   std::map<std::string, int> names_;
   std::set<std::string> taken_;  // names
 };

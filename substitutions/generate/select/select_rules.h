@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "substitutions/generate/enumerate/find_pairs.h"
 #include "substitutions/generate/select/rule_builder.h"
 #include "substitutions/language/rule.h"
+#include "substitutions/match/matcher.h"
 
 namespace rewright::generate {
 
@@ -41,7 +43,8 @@ struct SelectOptions {
   double rule_limit_s = 1;  // seconds of work for a proof (core/base/work.h)
   std::string prefix;       // of the rules' names
   std::vector<Rule> known;  // proved rules, no part of the selection; their consequences are dropped
-  std::string journal;      // a file to be resumed from and appended to; empty: none
+  std::vector<std::shared_ptr<const Matcher>> given;  // likewise
+  std::string journal;                                // a file to be resumed from and appended to; empty: none
   StopFlag stop = nullptr;
   std::function<void(const SelectCounts&)> progress;
 };

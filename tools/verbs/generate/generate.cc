@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,10 +16,8 @@
 #include "core/base/threads.h"
 #include "runtime/comm/mpi.h"
 #include "search/resources.h"
-#include "substitutions/generate/definitions/definitions.h"
 #include "substitutions/generate/enumerate/find_pairs.h"
 #include "substitutions/generate/enumerate/ranks.h"
-#include "substitutions/generate/select/combine_rules.h"
 #include "substitutions/generate/select/counterexamples.h"
 #include "substitutions/generate/select/reverse_rules.h"
 #include "substitutions/generate/select/select_rules.h"
@@ -27,91 +25,58 @@
 #include "substitutions/rule_set.h"
 #include "tools/program/flags.h"
 #include "tools/program/interrupt.h"
+#include "tools/program/models.h"
 #include "tools/program/outputs.h"
 #include "tools/program/progress.h"
 #include "tools/program/verb.h"
+#include "tools/verbs/generate/generate_flags.h"
+#include "tools/verbs/generate/mined.h"
+#include "tools/verbs/generate/without_search.h"
+#include "tools/verbs/rules/rules.h"
 #include "tools/verbs/train/ranks.h"
 
 namespace rewright {
 namespace {
 
-struct GenerateFlags {
-  std::string output;
-  std::vector<std::string> base, combine;
-  std::string preset = "taso";
-  std::string space;  // empty: all of the preset's
-  std::vector<std::string> ops;
-  int64_t max_ops = 0;  // 0: that of the preset
-  int64_t inputs = 0;   // of each kind; 0: those of the preset
-  std::string resume;
-  double time_limit = 0;
-  double timeout = 3600;
-  int64_t memory_limit = 0;
-  double rule_limit = 1;
-  int64_t sample = 1;
-  bool explain = false;
-  bool count_raw = false;
-  bool count_only = false;
-};
-
-absl::Status CheckRulesOutput(const GenerateFlags& flags, Session& session) {
-  // A selection may take the place of the file that it adds to.
-  std::vector<std::string> inputs = flags.base;
-  inputs.insert(inputs.end(), flags.combine.begin(), flags.combine.end());
-  return CheckOutputs({{"-o", flags.output, OutputFlag::Use::kReplaceInPlace}}, inputs, session);
-}
-
-// The command that makes the same file.
-std::string CommandOf(const GenerateFlags& flags, const Session& session) {
-  if (!flags.combine.empty()) {
-    std::string command = "rewright generate";
-    for (const auto& [flag, files] : {std::pair("--base", flags.base), {"--combine", flags.combine}}) {
-      if (!files.empty()) absl::StrAppend(&command, " ", flag);
-      for (const std::string& file : files) {
-        absl::StrAppend(&command, " ", std::filesystem::path(file).filename().string());
-      }
-    }
-    return absl::StrCat(command, " -o ", std::filesystem::path(flags.output).filename().string());
-  }
-  std::string command = absl::StrCat("rewright generate --preset ", flags.preset);
-  if (!flags.space.empty()) absl::StrAppend(&command, " --space ", flags.space);
-  if (!flags.ops.empty()) absl::StrAppend(&command, " --ops ", absl::StrJoin(flags.ops, ","));
-  if (flags.max_ops > 0) absl::StrAppend(&command, " --max-ops ", flags.max_ops);
-  if (flags.inputs > 0) absl::StrAppend(&command, " --inputs ", flags.inputs);
-  if (flags.rule_limit != 1) absl::StrAppend(&command, " --rule-limit ", flags.rule_limit);
-  if (session.flags.seed != 1) absl::StrAppend(&command, " --seed ", session.flags.seed);
-  return absl::StrCat(command, " -o ", std::filesystem::path(flags.output).filename().string());
-}
-
-// The spaces of the preset; with --ops or --max-ops only the first.
-absl::StatusOr<std::vector<generate::Space>> SpacesOf(const GenerateFlags& flags) {
-  absl::StatusOr<std::vector<generate::Space>> spaces = generate::Preset(flags.preset);
-  if (!spaces.ok()) {
+// The spaces of the models or the preset; of that only the first with --ops or --max-ops.
+absl::StatusOr<std::vector<generate::Space>> SpacesOf(const GenerateFlags& flags, Session& session) {
+  const bool mined = !flags.models.empty();
+  absl::StatusOr<std::vector<generate::Space>> spaces =
+      mined ? SpacesOfModels(flags, session) : generate::Preset(flags.preset);
+  if (!spaces.ok() && !mined) {
     return absl::InvalidArgumentError(absl::StrCat("--preset: ", std::string(spaces.status().message())));
   }
+  RETURN_IF_ERROR(spaces.status());
   if (!flags.space.empty()) {
     std::vector<std::string> names;
     for (const generate::Space& space : *spaces) names.push_back(space.name);
     std::erase_if(*spaces, [&](const generate::Space& space) { return space.name != flags.space; });
     if (spaces->empty()) {
       return absl::InvalidArgumentError(absl::StrCat("--space: found `", flags.space, "`, expected a space of ",
-                                                     flags.preset, ": ", absl::StrJoin(names, ", ")));
+                                                     mined ? "the models" : flags.preset, ": ",
+                                                     absl::StrJoin(names, ", ")));
     }
   }
-  if (!flags.ops.empty() || flags.max_ops > 0) spaces->resize(1);
+  if (!mined && (!flags.ops.empty() || flags.max_ops > 0)) spaces->resize(1);
   for (generate::Space& space : *spaces) {
     if (absl::Status limited = generate::Restrict(flags.ops, static_cast<int>(flags.inputs), &space); !limited.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("--ops: ", std::string(limited.message())));
     }
-    if (flags.max_ops > 0) space.max_ops = static_cast<int>(flags.max_ops);
+    if (!mined && flags.max_ops > 0) space.max_ops = static_cast<int>(flags.max_ops);
   }
   return spaces;
 }
 
 class Generation {
  public:
-  Generation(const GenerateFlags& flags, std::vector<generate::Space> spaces, Session& session)
-      : flags_(flags), spaces_(std::move(spaces)), session_(session), start_(std::chrono::steady_clock::now()) {}
+  // `given`: rules whose consequences are left out.
+  Generation(const GenerateFlags& flags, std::vector<generate::Space> spaces,
+             std::vector<std::shared_ptr<const Matcher>> given, Session& session)
+      : flags_(flags),
+        spaces_(std::move(spaces)),
+        given_(std::move(given)),
+        session_(session),
+        start_(std::chrono::steady_clock::now()) {}
 
   absl::StatusOr<Answer> Run() {
     bool complete = true;
@@ -194,7 +159,7 @@ class Generation {
     options.threads = Threads();
     options.seed = session_.flags.seed;
     options.rule_limit_s = flags_.rule_limit;
-    options.prefix = flags_.preset + "-";
+    options.prefix = Prefix();
     options.stop = &stop_;
     options.progress = [this] { CheckTime(); };
     const double before = ProcessCpuSeconds();
@@ -209,6 +174,8 @@ class Generation {
     return absl::OkStatus();
   }
 
+  // Begins the rules' names, so that files may be loaded together.
+  std::string Prefix() const { return flags_.models.empty() ? flags_.preset + "-" : "mined-"; }
   double Elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
   int Threads() const { return NumThreads(session_.flags.threads); }
   // The folder in which a space's progress is kept; empty without --resume.
@@ -271,8 +238,9 @@ class Generation {
     options.rule_limit_s = flags_.rule_limit;
     options.stop = &stop_;
     if (!folder.empty()) options.journal = absl::StrCat(folder, "/selection.journal");
-    options.prefix = flags_.preset + "-";  // files may be loaded together
+    options.prefix = Prefix();
     options.known = rules_;
+    options.given = given_;
     const double began = Elapsed();
     options.progress = [&](const generate::SelectCounts& counts) {
       CheckTime();
@@ -366,6 +334,7 @@ class Generation {
 
   const GenerateFlags& flags_;
   const std::vector<generate::Space> spaces_;
+  const std::vector<std::shared_ptr<const Matcher>> given_;
   Session& session_;
   generate::Ranks& ranks_ = generate::Ranks::World();
   const std::chrono::steady_clock::time_point start_;
@@ -381,130 +350,14 @@ class Generation {
   int64_t enumerate_peak_ = 0;
 };
 
-// --combine: no search, a selection from files.
-absl::StatusOr<Answer> Combine(const GenerateFlags& flags, Session& session) {
-  if (flags.output.empty()) return absl::InvalidArgumentError("-o: the file for the rules is missing");
-  RETURN_IF_ERROR(CheckRulesOutput(flags, session));
-  LoadOptions all;
-  all.allow_risky = all.allow_finite_only = true;
-  // Proofs that are stale are an error.
-  std::vector<std::string> paths = flags.base;
-  paths.insert(paths.end(), flags.combine.begin(), flags.combine.end());
-  if (const auto proved = RuleSet::FromFiles(paths, all); !proved.ok()) return proved.status();
-  std::vector<std::vector<Rule>> files;
-  for (size_t i = 0; i < paths.size(); ++i) {
-    absl::StatusOr<std::vector<Rule>> rules = ReadRules(paths[i]);
-    if (!rules.ok()) return rules.status();
-    if (i == 0 || i >= flags.base.size()) files.emplace_back();
-    files.back().insert(files.back().end(), rules->begin(), rules->end());
-  }
-  Progress progress(session.console, "combine");
-  std::atomic<bool> stop{false};
-  generate::CombineOptions options;
-  options.threads = NumThreads(session.flags.threads);
-  options.seed = session.flags.seed;
-  options.stop = &stop;
-  options.progress = [&](size_t done, size_t rules) {
-    if (InterruptGuard::flag()) stop = true;
-    progress.Update(static_cast<double>(done) / static_cast<double>(std::max<size_t>(rules, 1)),
-                    absl::StrFormat("%d of %s", done, Counted(rules, "rule")));
-  };
-  const double before = ProcessCpuSeconds();
-  const absl::StatusOr<generate::Combination> found = generate::CombineRules(files, options);
-  if (!found.ok()) return found.status();
-  const double cpu_seconds = ProcessCpuSeconds() - before;
-  if (flags.explain) {
-    for (const std::string& line : found->explanations) session.console.Result(line);
-  }
-  session.console.Result(absl::StrFormat(
-      "rules:      %d, of them %d added that gain and %d that enable; %d of the base replaced; left out: %d derivable, "
-      "%d that exchange inputs, %d whose outputs meet in a number alone, %d without gain; %.2f s of CPU time",
-      found->rules.size(), found->gaining, found->enabling, found->replaced, found->derivable, found->exchanging,
-      found->unrelated, found->without_gain, cpu_seconds));
-  Json& json = session.console.json();
-  json["kept"] = found->rules.size();
-  json["gaining"] = found->gaining;
-  json["enabling"] = found->enabling;
-  json["replaced"] = found->replaced;
-  json["derivable"] = found->derivable;
-  json["exchanging"] = found->exchanging;
-  json["unrelated"] = found->unrelated;
-  json["without_gain"] = found->without_gain;
-  json["cpu_seconds"] = cpu_seconds;
-  json["peak_rss_bytes"] = PeakResidentBytes();
-  if (!found->complete) {  // a part would say nothing of the rest
-    session.console.Warning("stopped before the end; nothing is written");
-    return Answer::kNo;
-  }
-  RETURN_IF_ERROR(WriteOutput(flags.output, PrintRules({CommandOf(flags, session)}, found->rules)));
-  return Answer::kYes;
-}
-
-// --preset definitions: no search, what the operators' meanings say.
-absl::StatusOr<Answer> Definitions(const GenerateFlags& flags, Session& session) {
-  if (flags.output.empty()) return absl::InvalidArgumentError("-o: the file for the rules is missing");
-  if (!flags.space.empty() || flags.count_only || flags.count_raw || flags.sample != 1 || flags.max_ops > 0 ||
-      flags.inputs > 0 || flags.memory_limit > 0 || !flags.resume.empty()) {
-    return absl::InvalidArgumentError(
-        "--preset: definitions searches no space, of which --space, --count-only, --count-raw, --sample, --max-ops, "
-        "--inputs, --memory-limit and --resume are");
-  }
-  if (generate::Ranks::World().rank() != 0) return Answer::kYes;  // too little work to share
-  RETURN_IF_ERROR(CheckRulesOutput(flags, session));
-  std::vector<const OpDef*> operators = AllOps();
-  if (!flags.ops.empty()) {
-    operators.clear();
-    for (const std::string& name : flags.ops) {
-      const OpDef* op = FindOp(name);
-      if (op == nullptr) {
-        return absl::InvalidArgumentError(absl::StrCat("--ops: found `", name, "`, expected an operator"));
-      }
-      if (std::find(operators.begin(), operators.end(), op) == operators.end()) operators.push_back(op);
-    }
-  }
-  const double before = ProcessCpuSeconds();
-  generate::DefinitionOptions options;
-  options.seed = session.flags.seed;
-  options.rule_limit_s = flags.rule_limit;
-  const auto start = std::chrono::steady_clock::now();
-  options.stop = [&] {
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    return InterruptGuard::flag() || (flags.time_limit > 0 && elapsed.count() > flags.time_limit);
-  };
-  const absl::StatusOr<generate::DefinitionRules> found = generate::RulesOfDefinitions(operators, options);
-  if (!found.ok()) return found.status();
-  if (flags.explain) {
-    for (const std::string& line : found->explanations) session.console.Result(line);
-  }
-  const generate::DefinitionCounts& counts = found->counts;
-  session.console.Result(absl::StrFormat("operators:  %d, of them %d elementary and %d not read", counts.operators,
-                                         counts.elementary, counts.unread));
-  session.console.Result(
-      absl::StrFormat("rules:      %d proved; %d derivable, %d refuted, %d unknown; %.2f s of CPU time", counts.proved,
-                      counts.derivable, counts.refuted, counts.unknown, ProcessCpuSeconds() - before));
-  Json& json = session.console.json();
-  json["operators"] = counts.operators;
-  json["elementary"] = counts.elementary;
-  json["unread"] = counts.unread;
-  json["candidates"] = counts.stated;
-  json["kept"] = counts.proved;
-  json["derivable"] = counts.derivable;
-  json["refuted"] = counts.refuted;
-  json["unknown"] = counts.unknown;
-  json["complete"] = found->complete;
-  if (!found->complete) {  // a part would say nothing of the rest
-    session.console.Warning("stopped before the end; nothing is written");
-    return Answer::kNo;
-  }
-  RETURN_IF_ERROR(WriteOutput(flags.output, PrintRules({CommandOf(flags, session)}, found->rules)));
-  return Answer::kYes;
-}
-
 absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
   const InterruptGuard guard;
   if (!flags.combine.empty()) return Combine(flags, session);
-  if (flags.preset == generate::kDefinitionsPreset) return Definitions(flags, session);
-  absl::StatusOr<std::vector<generate::Space>> spaces = SpacesOf(flags);
+  if (flags.models.empty() && flags.preset == generate::kDefinitionsPreset) return Definitions(flags, session);
+  LoadOptions all;
+  all.allow_risky = all.allow_finite_only = true;
+  ASSIGN_OR_RETURN(const RuleSet given, RuleSet::FromFiles(flags.base, all));
+  absl::StatusOr<std::vector<generate::Space>> spaces = SpacesOf(flags, session);
   if (!spaces.ok()) return spaces.status();
   if (flags.output.empty() && !flags.count_only) {
     return absl::InvalidArgumentError("-o: the file for the rules is missing (or --count-only)");
@@ -518,7 +371,7 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
   }
   ProcessRanks().set_timeout(flags.timeout);
   return OnProcessRanks("generate", ProcessRanks(), session.console,
-                        [&] { return Generation(flags, *std::move(spaces), session).Run(); });
+                        [&] { return Generation(flags, *std::move(spaces), given.matchers(), session).Run(); });
 }
 
 }  // namespace
@@ -531,9 +384,18 @@ Action DeclareGenerate(CommandLine& line) {
            "No search: of these files of proved rules, in their order, those that a search has use for; the first "
            "file's are given, or those of --base")
       .Type("FILE...");
-  line.Add("--base", &flags->base, "For --combine: files of proved rules that are given")
+  line.Add("--base", &flags->base, "Files of proved rules that are given: what follows from them is left out")
       .Type("FILE...")
-      .Needs("--combine");
+      .Map(RuleFile);
+  line.Add("--from", &flags->models,
+           "In place of a preset: the operators, attributes and inputs of subgraphs that are frequent in these models")
+      .Type("MODEL.onnx...")
+      .Excludes("--combine");
+  AddReading(line, &flags->dims, &flags->fold_defaults);
+  line.Add("--min-count", &flags->min_count, "For --from: how often a subgraph occurs at least (default 2)").Type("N");
+  line.Add("--max-spaces", &flags->max_spaces,
+           "For --from: spaces at most, of the most frequent subgraphs (default 24)")
+      .Type("N");
   line.Add("--preset", &flags->preset,
            absl::StrCat("The operators, attributes and inputs: ", absl::StrJoin(generate::PresetNames(), ", "),
                         " (default taso)"))
@@ -542,7 +404,8 @@ Action DeclareGenerate(CommandLine& line) {
   line.Add("--ops", &flags->ops, "Of its operators only these, by the names of --count-only's list or of core")
       .SplitAt(',')
       .Type("LIST");
-  line.Add("--max-ops", &flags->max_ops, "Operators in a graph, 1 to 6 (default: the preset's)").Type("N");
+  line.Add("--max-ops", &flags->max_ops, "Operators in a graph, 1 to 6 (default: the preset's; 3 with --from)")
+      .Type("N");
   line.Add("--inputs", &flags->inputs, "Inputs of each kind at most (default: the preset's)").Type("N");
   line.AddOutputPath("--resume", &flags->resume, "Go on from this folder, and keep what is found there").Type("DIR");
   line.Add("--time-limit", &flags->time_limit, "Stop after so many seconds, with what is found").Type("S");

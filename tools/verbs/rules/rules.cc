@@ -19,15 +19,6 @@ constexpr absl::string_view kCombinedSet = "all";
 
 bool IsFile(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 
-// A name without a folder that is no file here is that of a file that comes with the program.
-std::string RuleFile(std::string name) {
-  if (name.find('/') != std::string::npos || IsFile(name)) return name;
-  for (const std::string& file : {name, absl::StrCat(name, kEnding)}) {
-    if (const absl::StatusOr<std::string> path = FindRuleFile(file); path.ok()) return *path;
-  }
-  return name;
-}
-
 // Empty, or how a set of the generator that is not there is made.
 std::string MissingSet(const std::string& path) {
   const std::string set(absl::StripSuffix(path, kEnding));
@@ -42,6 +33,14 @@ std::string MissingSet(const std::string& path) {
 }
 
 }  // namespace
+
+std::string RuleFile(std::string name) {
+  if (name.find('/') != std::string::npos || IsFile(name)) return name;
+  for (const std::string& file : {name, absl::StrCat(name, kEnding)}) {
+    if (const absl::StatusOr<std::string> path = FindRuleFile(file); path.ok()) return *path;
+  }
+  return name;
+}
 
 Flag RuleFiles(Flag flag) { return flag.Map(RuleFile).Check(MissingSet, "").OneAtATime(); }
 
