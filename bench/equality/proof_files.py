@@ -6,12 +6,14 @@
 
 The zoo at small sizes, and exports of small PyTorch modules by both of its exporters. One row a model: its result, the
 steps and laws of the proof, the verdict of the check, the seconds to read both files with the package onnx, those of
-the check, and their ratio. Needs torch and onnxscript for the exports; without them the zoo alone is tried.
+the check, and their ratio. `command` is the ratio of CPU times as commands: tools/check_model.py by that of a Python that
+reads both files with the package and ends, the least of three each. Needs torch and onnxscript for the exports; without them the zoo alone is tried.
 """
 import argparse
 import collections
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -184,6 +186,22 @@ def checked(source, result, proof, laws):
     return checker, lines, why, read - begin, time.perf_counter() - read
 
 
+def cpu_seconds(*command):
+    """The least CPU time of three runs."""
+    def once():
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *command], stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    return min(once() for _ in range(3))
+
+
+def command_ratio(source, result, proof):
+    reading = cpu_seconds("-c", f"import onnx; onnx.load({source!r}); onnx.load({result!r})")
+    return cpu_seconds(check_model.__file__, source, result, proof) / reading
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
@@ -194,7 +212,7 @@ def main():
     parser.add_argument("--again", action="store_true", help="check what is kept, without optimizing anew")
     flags = parser.parse_args()
     laws = check_model.read_laws(check_model.default_laws())
-    columns = ["model", "result", "steps", "laws", "verdict", "read_s", "check_s", "ratio", "why"]
+    columns = ["model", "result", "steps", "laws", "verdict", "read_s", "check_s", "ratio", "command", "why"]
     rows = []
     counts = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -212,12 +230,12 @@ def main():
             kept = flags.again and os.path.exists(proof)
             error = "" if kept else optimized(flags.program, source, result, proof, flags.cost)
             if error:
-                row = [name, "", "", "", "no proof", "", "", "", error]
+                row = [name, "", "", "", "no proof", "", "", "", "", error]
             else:
                 checker, lines, why, read, check = checked(source, result, proof, laws)
                 row = [name, "rewritten" if lines[0]["rewritten"] else "original", checker.steps, len(checker.used),
                        "accepted" if why is None else "refused", f"{read:.3f}", f"{check:.3f}", f"{check / read:.2f}",
-                       why or ""]
+                       f"{command_ratio(source, result, proof):.2f}" if why is None else "", why or ""]
             counts[row[4], "zoo" if name in ZOO else "exports"] += 1
             rows.append(dict(zip(columns, row)))
             print(*row, sep="  ", flush=True)
@@ -225,6 +243,9 @@ def main():
                 for path in (source, result, proof):
                     if os.path.exists(path):
                         os.unlink(path)
+    ratios = [float(row["command"]) for row in rows if row["command"]]
+    print(f"as commands: {sum(one <= 2 for one in ratios)} of {len(ratios)} in twice the time of reading; "
+          f"most {max(ratios, default=0)}")
     for (verdict, kind), count in sorted(counts.items()):
         print(f"{kind}: {count} {verdict}")
     if flags.out:
