@@ -253,12 +253,18 @@ struct CompileKey {
 
 // Returns a leaf's tensor as the precision stores it.
 absl::StatusOr<Tensor> LeafTensor(const Arena& arena, NodeId id, const absl::flat_hash_map<std::string, Tensor>& inputs,
-                                  Precision precision) {
+                                  const InterpretOptions& options) {
+  const Precision precision = options.precision;
+  if (std::optional<Tensor> other = options.elements ? options.elements(id) : std::nullopt) return *std::move(other);
   const Node& leaf = arena.node(id);
   const auto it = leaf.leaf == LeafKind::kConstant ? inputs.end() : inputs.find(leaf.name);
   const Tensor* elements = arena.Elements(id);
   const bool has_value = elements != nullptr && (elements->data() != nullptr || elements->num_bytes() == 0);
-  if (it == inputs.end() && has_value) return ToPrecision(*elements, precision);
+  if (it == inputs.end() && has_value) {
+    ASSIGN_OR_RETURN(Tensor stored, ToPrecision(*elements, precision));
+    if (stored.data() != elements->data()) ReleasePages(elements->data(), elements->num_bytes());
+    return stored;
+  }
   if (it == inputs.end()) return InvalidArgument("input ", leaf.name, " is not given");
   TensorType stored = leaf.outputs[0];
   stored.dtype = StoredDType(precision, stored.dtype);
@@ -299,21 +305,21 @@ absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
                                                    const InterpretOptions& options) {
   std::map<CompileKey, CompiledMeaning> compiled;
   std::vector<std::vector<Tensor>> values(graph.nodes().size());
-  const auto value_of = [&](Value value) -> const Tensor& { return values[graph.index(value.node)][value.output]; };
+  // Leaves are not kept: in f64 the weights of a model may be larger than memory.
+  const auto value_of = [&](Value value) -> absl::StatusOr<Tensor> {
+    if (graph.node(value.node).op == nullptr) return LeafTensor(*graph.arena(), value.node, inputs, options);
+    return values[graph.index(value.node)][value.output];
+  };
   const std::vector<std::vector<int>> dying = DyingAfter(graph);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.node(graph.nodes()[i]);
-    if (node.op == nullptr) {
-      ASSIGN_OR_RETURN(Tensor tensor, LeafTensor(*graph.arena(), graph.nodes()[i], inputs, options.precision));
-      values[i] = {std::move(tensor)};
-      continue;
-    }
+    if (node.op == nullptr) continue;
     std::vector<TensorType> types;
     std::vector<Tensor> operands;
     CompileKey key{node.meaning.get(), {}, {}, {}};
     for (Value operand : node.operands) {
       types.push_back(graph.type(operand));
-      operands.push_back(value_of(operand));
+      ASSIGN_OR_RETURN(operands.emplace_back(), value_of(operand));
       key.shapes.push_back(types.back().shape);
     }
     const Bindings bindings = BindingsOf(*node.meaning, types, node.attrs);
@@ -338,7 +344,9 @@ absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
     for (int dead : dying[i]) values[dead].clear();
   }
   std::vector<Tensor> outputs;
-  for (const Output& output : graph.outputs()) outputs.push_back(value_of(output.value));
+  for (const Output& output : graph.outputs()) {
+    ASSIGN_OR_RETURN(outputs.emplace_back(), value_of(output.value));
+  }
   return outputs;
 }
 

@@ -17,7 +17,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +40,9 @@ absl::StatusOr<Tensor> ToPrecision(const Tensor& tensor, Precision precision);
 struct InterpretOptions {
   Precision precision = Precision::kNative;
   int threads = 1;
+  // Gives elements, as the precision stores them, that a leaf has in place of its own; nothing: it has its own. It is
+  // asked for each node that reads the leaf, so that the weights of a large model need not be in memory together.
+  std::function<std::optional<Tensor>(NodeId leaf)> elements = nullptr;
 };
 
 namespace interp {

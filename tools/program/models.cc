@@ -56,14 +56,16 @@ absl::Status AddSizes(const ImportedModel& model, const InputFiles& files, std::
   return absl::OkStatus();
 }
 
-// As LoadModel does; the options get the sizes of the files.
+// As LoadModel does; the options get the sizes of the files. `map`: weights of external data stay in their files,
+// which must not be written meanwhile.
 absl::StatusOr<ImportedModel> Load(const std::string& path, const InputFiles& files, Console& console,
-                                   ImportOptions* options) {
-  ASSIGN_OR_RETURN(ImportedModel model, ImportOnnx(path, *options));
+                                   ImportOptions* options, bool map) {
+  ASSIGN_OR_RETURN(OnnxModel file, OnnxModel::Open(path, map));
+  ASSIGN_OR_RETURN(ImportedModel model, file.Import(*options));
   const size_t given = options->dims.size();
   RETURN_IF_ERROR(AddSizes(model, files, &options->dims));
   if (options->dims.size() > given) {
-    ASSIGN_OR_RETURN(model, ImportOnnx(path, *options));
+    ASSIGN_OR_RETURN(model, file.Import(*options));
   }
   ShowNotes(model, path, console);
   return model;
@@ -73,7 +75,7 @@ absl::StatusOr<ImportedModel> Load(const std::string& path, const InputFiles& fi
 
 absl::StatusOr<ImportedModel> LoadModel(const std::string& path, ImportOptions options, Console& console,
                                         const InputFiles& files) {
-  return Load(path, files, console, &options);
+  return Load(path, files, console, &options, /*map=*/false);
 }
 
 absl::StatusOr<std::pair<ImportedModel, ImportedModel>> LoadPair(const std::string& a, const std::string& b,
@@ -81,9 +83,9 @@ absl::StatusOr<std::pair<ImportedModel, ImportedModel>> LoadPair(const std::stri
                                                                  const InputFiles& files) {
   options.other_dims = true;
   const std::map<std::string, std::string> of_b = std::exchange(options.names, {});
-  ASSIGN_OR_RETURN(ImportedModel first, Load(a, files, console, &options));
+  ASSIGN_OR_RETURN(ImportedModel first, Load(a, files, console, &options, /*map=*/true));
   options.names = of_b;
-  ASSIGN_OR_RETURN(ImportedModel second, Load(b, {}, console, &options));
+  ASSIGN_OR_RETURN(ImportedModel second, Load(b, {}, console, &options, /*map=*/true));
   const auto names = [](const ImportedModel& model) {
     std::vector<std::string> list;
     for (const auto& [name, size] : model.dims) list.push_back(name);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -41,6 +43,17 @@ void MoveByHalfUnits(DType dtype, std::mt19937_64& rng, Tensor* elements) {
   }
 }
 
+// Numbers that may be rounded move by a unit in the last place: up in the first sample, down in the second, each as it
+// is drawn in others.
+void MoveTogether(DType dtype, int sample, std::mt19937_64& rng, Tensor* elements) {
+  const double half_unit = RoundingOf(dtype);
+  const double sign = sample == 0 ? 1 : sample == 1 ? -1 : rng() & 1 ? 1 : -1;
+  for (int64_t i = 0; i < elements->num_elements(); ++i) {
+    const double x = elements->At(i);
+    if (MayBeRounded(x, half_unit)) elements->Set(i, x * (1 + sign * 2 * half_unit));
+  }
+}
+
 // The elements of a floating tensor in f64, in memory of their own.
 Tensor WideCopy(const Tensor& tensor) {
   Tensor copy(TensorType{DType::kFloat64, tensor.shape()});
@@ -48,8 +61,11 @@ Tensor WideCopy(const Tensor& tensor) {
   return copy;
 }
 
-absl::StatusOr<std::vector<Tensor>> InF64(const Graph& graph, const NamedTensors& inputs, int threads) {
-  return InterpretGraph(graph, inputs, {.precision = Precision::kFloat64, .threads = threads});
+using LeafElements = std::function<std::optional<Tensor>(NodeId)>;
+
+absl::StatusOr<std::vector<Tensor>> InF64(const Graph& graph, const NamedTensors& inputs, int threads,
+                                          const LeafElements& elements = nullptr) {
+  return InterpretGraph(graph, inputs, {.precision = Precision::kFloat64, .threads = threads, .elements = elements});
 }
 
 // The tensors in the order of Graph::inputs().
@@ -80,36 +96,25 @@ bool Decides(const Graph& a, const Graph& b) {
   return false;
 }
 
-// The outputs of a graph when the values that only it has are moved. Numbers move together: up in the first sample,
-// down in the second, each as it is drawn in others.
+// The outputs of a graph when the values that only it has are moved.
 absl::StatusOr<std::vector<Tensor>> KnownRounding::Moved(const Graph& graph, const Graph& other,
                                                          const NamedTensors& inputs, int sample) const {
   Arena& arena = *graph.arena();
   std::mt19937_64 rng(seed_ + static_cast<uint64_t>(sample));
-  // Leaves, as states that are given their elements in f64.
-  ValueMap leaves;
-  NamedTensors moved = inputs;
-  const auto stand_in = [&](Value value, Tensor elements) -> absl::StatusOr<Value> {
-    const std::string name = absl::StrCat("moved ", value.node, ".", value.output);
-    moved[name] = std::move(elements);
-    return arena.AddInput(name, arena.type(value));
-  };
-  for (NodeId id : graph.nodes()) {
+  // A leaf is moved the same way for each node that reads it, when that is computed.
+  const LeafElements moved_leaf = [&](NodeId id) -> std::optional<Tensor> {
     const Tensor* elements = arena.Elements(id);
-    if (elements == nullptr || other.contains(id) || !IsRounded(elements->dtype())) continue;
+    if (elements == nullptr || other.contains(id) || !IsRounded(elements->dtype())) return std::nullopt;
+    std::mt19937_64 of_leaf((seed_ + static_cast<uint64_t>(sample)) ^ (arena.node(id).hash | 1));
     Tensor copy = WideCopy(*elements);
     if (arena.node(id).leaf == LeafKind::kState) {
-      MoveByHalfUnits(elements->dtype(), rng, &copy);
+      MoveByHalfUnits(elements->dtype(), of_leaf, &copy);
     } else {
-      const double half_unit = RoundingOf(elements->dtype());
-      const double sign = sample == 0 ? 1 : sample == 1 ? -1 : rng() & 1 ? 1 : -1;
-      for (int64_t i = 0; i < copy.num_elements(); ++i) {
-        const double x = copy.At(i);
-        if (MayBeRounded(x, half_unit)) copy.Set(i, x * (1 + sign * 2 * half_unit));
-      }
+      MoveTogether(elements->dtype(), sample, of_leaf, &copy);
     }
-    ASSIGN_OR_RETURN(leaves[Value(id, 0)], stand_in({id, 0}, std::move(copy)));
-  }
+    return copy;
+  };
+  NamedTensors moved = inputs;
   // Folded values are as the leaves that moved make them, and as their own types round them on the way.
   std::vector<Output> folded;
   for (Value value : FoldedValues(graph)) {
@@ -122,20 +127,20 @@ absl::StatusOr<std::vector<Tensor>> KnownRounding::Moved(const Graph& graph, con
     const Graph known(graph.arena(), {}, folded);
     ASSIGN_OR_RETURN(const std::vector<Tensor> own, ComputeKnown(graph.arena(), values, threads_));
     ASSIGN_OR_RETURN(const std::vector<Tensor> exact, InF64(known, {}, threads_));
-    ASSIGN_OR_RETURN(Graph from_moved, ReplaceValues(known, leaves));
-    ASSIGN_OR_RETURN(const std::vector<Tensor> shifted, InF64(from_moved, moved, threads_));
+    ASSIGN_OR_RETURN(const std::vector<Tensor> shifted, InF64(known, {}, threads_, moved_leaf));
     for (size_t v = 0; v < values.size(); ++v) {
       Tensor elements(exact[v].type());
       for (int64_t i = 0; i < elements.num_elements(); ++i) {
         elements.Set(i, shifted[v].At(i) + (own[v].At(i) - exact[v].At(i)));
       }
       MoveByHalfUnits(own[v].dtype(), rng, &elements);
-      ASSIGN_OR_RETURN(instead[values[v]], stand_in(values[v], std::move(elements)));
+      const std::string name = absl::StrCat("moved ", values[v].node, ".", values[v].output);
+      moved[name] = std::move(elements);
+      ASSIGN_OR_RETURN(instead[values[v]], arena.AddInput(name, arena.type(values[v])));
     }
   }
-  for (const auto& [value, leaf] : leaves) instead.emplace(value, leaf);
   ASSIGN_OR_RETURN(const Graph run, ReplaceValues(graph, instead));
-  return InF64(run, moved, threads_);
+  return InF64(run, moved, threads_, moved_leaf);
 }
 
 absl::StatusOr<std::vector<Tensor>> KnownRounding::Allowed(const NamedTensors& inputs, const std::vector<Tensor>& a,

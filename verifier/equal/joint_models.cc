@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {
@@ -87,8 +88,12 @@ class Joiner {
     if (!IsFloating(elements->dtype()) || elements->num_elements() == 1) return arena_->AddConstant(*elements);
     const uint64_t hash = absl::HashOf(
         absl::string_view(static_cast<const char*>(elements->data()), static_cast<size_t>(elements->num_bytes())));
+    ReleasePages(elements->data(), elements->num_bytes());  // the weights of two models may be larger than memory
     for (Value other : by_elements_[hash]) {
-      if (arena_->Elements(other.node)->BitEqual(*elements)) return other;
+      const Tensor& present = *arena_->Elements(other.node);
+      const bool same = present.BitEqual(*elements);
+      for (const Tensor* read : {&present, elements}) ReleasePages(read->data(), read->num_bytes());
+      if (same) return other;
     }
     // A weight of A in another shape: some programs add axes of size one when they move a transpose.
     for (Value other : of_a_[hash]) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/known_values.h"
@@ -82,6 +83,7 @@ absl::StatusOr<KnownValues::Rounded> KnownValues::RoundedOf(Value value) {
     rounded.value = computed[0];
   }
   rounded.largest = LargestMagnitude(rounded.value);
+  ReleasePages(rounded.value.data(), rounded.value.num_bytes());
   return rounded_[value] = rounded;
 }
 
