@@ -79,6 +79,7 @@ bool Poly::IsLinearIn(Var v) const {
 }
 
 std::vector<Var> Poly::Vars() const {
+  CountSteps(1 + static_cast<int64_t>(items_.size()));
   std::vector<Var> out;
   for (const Item& item : items_) out.insert(out.end(), item.vars.begin(), item.vars.end());
   std::sort(out.begin(), out.end());

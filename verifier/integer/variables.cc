@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/work.h"
+
 namespace rewright::verifier {
 namespace {
 
@@ -14,6 +16,7 @@ std::vector<Var> Sorted(std::vector<Var> vars) {
 }  // namespace
 
 std::vector<Var> Variables::BaseVars(const Poly& p) const {
+  CountSteps(1 + static_cast<int64_t>(p.items().size()));
   std::vector<Var> out;
   for (const Poly::Item& item : p.items()) {
     for (Var v : item.vars) {
@@ -93,6 +96,7 @@ std::string Variables::Print(const Poly::Item& item, const Names& names) const {
 }
 
 std::string Variables::Print(const Poly& p, const Names& names) const {
+  CountSteps(1 + static_cast<int64_t>(p.items().size()));
   if (p.items().empty()) return "0";
   if (p.items().size() == 1) return Print(p.items()[0], names);
   std::vector<std::string> parts;

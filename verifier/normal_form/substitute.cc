@@ -30,6 +30,8 @@ Var RenamedVar(const Substitution& renaming, Var v) {
 
 template <typename Map>
 Atom MapAtom(Context& ctx, const Atom& a, const Map& map) {
+  CountSteps(1);
+  ctx.session->CheckLimit();  // whatever goes through forms comes here
   switch (a->kind) {
     case AtomNode::Kind::kRead: {
       std::vector<Poly> at;

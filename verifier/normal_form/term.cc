@@ -244,6 +244,7 @@ std::vector<Atom> AtomsOf(const NormalForm& n) {
 }
 
 std::string SkeletonOf(const Term& t) {
+  CountSteps(1 + static_cast<int64_t>(t.atoms.size()));
   std::vector<std::string> skeletons;
   for (const Atom& a : t.atoms) skeletons.push_back(a->skeleton);
   return std::to_string(t.bound.size()) + JoinSorted(std::move(skeletons), "*");
@@ -256,6 +257,7 @@ std::string SkeletonOf(const NormalForm& n) {
 }
 
 std::string AtomKey(const Variables& ctx, const Atom& a, const Variables::Names& names) {
+  CountSteps(1);
   std::string out;
   switch (a->kind) {
     case AtomNode::Kind::kRead:

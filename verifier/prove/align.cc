@@ -17,7 +17,6 @@ namespace {
 constexpr size_t kMaxAlignments = 24;
 constexpr int kMaxPermutations = 240;
 
-
 }  // namespace
 
 // Computes the determinant by fraction-free elimination, in which each number is a minor.
@@ -137,6 +136,7 @@ void ForEachPairing(Context& ctx, const Term& t, const Term& anchor,
     order.push_back(std::move(identity));
   }
   for (int tried = 0; tried < kMaxPermutations; ++tried) {
+    ctx.session->CheckLimit();
     std::vector<Poly> equations;
     for (size_t h = 0; h < left.size(); ++h) {
       for (size_t i = 0; i < left[h]->size(); ++i) {

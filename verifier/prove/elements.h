@@ -97,6 +97,7 @@ class Elements {
   Guard CondFromSymbols(const ExprPtr& e);
   // Splits the ranges that are products where the strategy or a division below asks for it.
   void ExpandRanges(std::vector<Var>* bound, const NormalForm& body, Substitution* s, std::vector<Guard>* ranges);
+  bool SplitDivided(Var v, const std::vector<Poly>& polys, std::vector<Var>* digits, Poly* value);
 
   Context& ctx_;
   const RuleInstance& instance_;
@@ -110,6 +111,6 @@ class Elements {
 
 // v in [0, hi) as v0 * f1 * f2 + v1 * f2 + ...: the digits, most significant first, when hi is a product of two or more
 // parameters; false otherwise.
-bool SplitProduct(Context& ctx, std::string name, const Poly& hi, std::vector<Var>* digits, Poly* value);
+bool SplitProduct(Context& ctx, const std::string& name, const Poly& hi, std::vector<Var>* digits, Poly* value);
 
 }  // namespace rewright::verifier

@@ -1,6 +1,11 @@
 // Reductions: sums, extrema and products over ranges, as normal forms.
 #include <algorithm>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "verifier/integer/give_up.h"
 #include "verifier/normal_form/extrema.h"
@@ -37,23 +42,77 @@ bool IsProduct(const Poly& p) {
   return p.items()[0].vars.size() + (p.items()[0].coef > 1 ? 1 : 0) >= 2;
 }
 
-}  // namespace
+// The literal numbers by which divisions in the polynomials cut v: v div 6, (3 v + 1) div 18.
+std::set<int64_t> LiteralDivisors(const Context& ctx, const std::vector<Poly>& polys, Var v) {
+  std::set<int64_t> found;
+  std::set<Var> met;
+  std::vector<const Poly*> waiting;
+  for (const Poly& p : polys) waiting.push_back(&p);
+  while (!waiting.empty()) {
+    const Poly& p = *waiting.back();
+    waiting.pop_back();
+    for (Var q : p.Vars()) {
+      const VarInfo& info = ctx.Info(q);
+      if (!ctx.IsDefinition(q) || info.value != nullptr || !Has(info.inner, v) || !met.insert(q).second) continue;
+      waiting.push_back(&info.a);
+      if (info.kind != VarInfo::Kind::kDiv || info.b.items().size() != 1) continue;
+      const int64_t divisor = info.b.items()[0].coef, step = info.a.Coef(v);
+      found.insert(divisor / std::gcd(divisor, step == 0 ? 1 : step));
+    }
+  }
+  return found;
+}
 
-bool SplitProduct(Context& ctx, std::string name, const Poly& hi, std::vector<Var>* digits, Poly* value) {
-  if (!IsProduct(hi)) return false;
-  ctx.met_product = true;
+// n as a product such that each divisor is the product of its last factors; nothing where the divisors are no chain.
+std::optional<std::vector<Poly>> FactorsBetween(int64_t n, const std::set<int64_t>& divisors) {
+  std::vector<Poly> out;
+  for (auto divisor = divisors.rbegin(); divisor != divisors.rend(); ++divisor) {
+    if (*divisor <= 1 || *divisor >= n) continue;
+    if (n % *divisor != 0) return std::nullopt;
+    out.emplace_back(n / *divisor);
+    n = *divisor;
+  }
+  if (n > 1) out.emplace_back(n);
+  return out;
+}
+
+// As SplitProduct does, where the literal factor of `hi` is the product of `literals`.
+void SplitBy(Context& ctx, const std::string& name, const Poly& hi, const std::vector<Poly>& literals,
+             std::vector<Var>* digits, Poly* value) {
   std::vector<Var> factors(hi.items()[0].vars.begin(), hi.items()[0].vars.end());
   std::stable_sort(factors.begin(), factors.end(), [&](Var a, Var b) { return ctx.FactorRank(a) < ctx.FactorRank(b); });
   std::vector<Poly> radices;
   for (Var f : factors) radices.push_back(Poly::Of(f));
-  const auto constants = ctx.strategy.factor_order == 0 ? radices.end() : radices.begin();
-  const std::vector<Poly> primes = PrimeFactors(hi.items()[0].coef);
-  radices.insert(constants, primes.begin(), primes.end());
+  radices.insert(ctx.strategy.factor_order == 0 ? radices.end() : radices.begin(), literals.begin(), literals.end());
   *value = Poly();
   for (const Poly& radix : radices) {
     digits->push_back(ctx.NewRanged(name, Poly(), radix));
     *value = *value * radix + Poly::Of(digits->back());
   }
+}
+
+}  // namespace
+
+bool SplitProduct(Context& ctx, const std::string& name, const Poly& hi, std::vector<Var>* digits, Poly* value) {
+  if (!IsProduct(hi)) return false;
+  ctx.met_product = true;
+  SplitBy(ctx, name, hi, PrimeFactors(hi.items()[0].coef), digits, value);
+  return true;
+}
+
+// Splits a range where divisions cut it. Its literal factor is cut by the literal numbers among these alone, so that 18
+// under a division by 6 is 3 * 6, and 6 k under one by k is 6 * k; or, by the strategy, into primes.
+bool Elements::SplitDivided(Var v, const std::vector<Poly>& polys, std::vector<Var>* digits, Poly* value) {
+  const std::string name = ctx_.Info(v).name;
+  const Poly hi = ctx_.Info(v).range->second;
+  if (hi.items().size() != 1 || hi.items()[0].coef < 1) return false;
+  const std::set<int64_t> divisors = LiteralDivisors(ctx_, polys, v);
+  const std::optional<std::vector<Poly>> factors = FactorsBetween(hi.items()[0].coef, divisors);
+  const bool by_divisors = factors && !divisors.empty() && (hi.IsConst() || !ctx_.strategy.split_products);
+  if (!by_divisors) return SplitProduct(ctx_, name, hi, digits, value);
+  if (factors->size() + hi.items()[0].vars.size() < 2) return false;
+  ctx_.met_product = true;
+  SplitBy(ctx_, name, hi, *factors, digits, value);
   return true;
 }
 
@@ -77,7 +136,10 @@ void Elements::ExpandRanges(std::vector<Var>* bound, const NormalForm& body, Sub
     std::vector<Var> digits;
     Poly value;
     ctx_.met_product = ctx_.met_product || IsProduct(hi);
-    if ((ctx_.strategy.split_products || divided(v)) && SplitProduct(ctx_, ctx_.Info(v).name, hi, &digits, &value)) {
+    const bool split = divided(v)
+                           ? SplitDivided(v, polys, &digits, &value)
+                           : ctx_.strategy.split_products && SplitProduct(ctx_, ctx_.Info(v).name, hi, &digits, &value);
+    if (split) {
       s->Set(v, value);
       for (Var d : digits) ranges->push_back(Guard::InRange(Poly::Of(d), Poly(), ctx_.Info(d).range->second));
       out.insert(out.end(), digits.begin(), digits.end());

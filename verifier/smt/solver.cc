@@ -18,8 +18,8 @@ constexpr unsigned kLinearLimit = 3000000;
 constexpr unsigned kNonlinearLimit = 1500000;
 constexpr unsigned kIndexLimit = 300000;
 constexpr unsigned kNonlinearIndexLimit = 100000;
-// Steps of making a context for one query, and of putting a query to a solver.
-constexpr int64_t kStepsOfContext = 80000, kStepsOfQuery = 5000;
+// Steps of making a context for one query, of putting a query to a solver, and of each of its assertions there.
+constexpr int64_t kStepsOfContext = 80000, kStepsOfQuery = 5000, kStepsOfAssertion = 50;
 
 // The most that a query may cost if its proof may still work for `seconds`.
 unsigned WithinWork(unsigned limit, double seconds) {
@@ -187,7 +187,8 @@ struct Solver::Impl {
     solver.add(goal);
     const z3::check_result result = solver.check();
     const int64_t used = UnitsUsed(solver);
-    CountSteps(kStepsOfQuery + std::max<int64_t>(0, used - *units));
+    CountSteps(kStepsOfQuery + kStepsOfAssertion * static_cast<int64_t>(assertions.size()) +
+               std::max<int64_t>(0, used - *units));
     *units = used;
     return result;
   }

@@ -58,7 +58,7 @@ std::optional<int64_t> FirstPartAxis(const Shape& shape, const Attrs& attrs) {
   return axis;
 }
 
-// Whether and how operand 1 is stretched to the shape of operand 0.
+// Describes how operand 1 is stretched to the shape of operand 0, if it is.
 void DescribeBroadcast(const Graph& graph, const Node& node, NodeChoice* found) {
   OperatorChoice& choice = found->choice;
   if (!node.op->broadcasts || node.operands.size() != 2) return;

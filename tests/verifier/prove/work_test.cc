@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -13,6 +14,8 @@
 #include "core/base/check.h"
 #include "tests/verifier/rules_util.h"
 #include "verifier/check/step_checker.h"
+#include "verifier/integer/give_up.h"
+#include "verifier/normal_form/substitute.h"
 #include "verifier/prove/align.h"
 #include "verifier/prove/prove_instance.h"
 
@@ -36,6 +39,38 @@ TEST(Work, IsTheSameWheneverTheSameIsProved) {
       EXPECT_EQ(StepsOf(rule.instances[0], {}), once) << rule.name;
     }
   }
+}
+
+// Going through polynomials and forms is work, whether or not a monomial is made.
+TEST(Work, IsCountedWhereFormsAreOnlyLookedAt) {
+  verifier::ProofSession session;
+  verifier::Context ctx(&session, {}, 1);
+  const verifier::Var v = ctx.NewParam("n", 1);
+  const verifier::Poly p = verifier::Poly::Of(v) + verifier::Poly(1);
+  const auto counts = [](const std::function<void()>& work) {
+    const int64_t before = verifier::ThreadSteps();
+    work();
+    return verifier::ThreadSteps() > before;
+  };
+  EXPECT_TRUE(counts([&] { p.Vars(); }));
+  EXPECT_TRUE(counts([&] { ctx.BaseVars(p); }));
+  EXPECT_TRUE(counts([&] { ctx.Print(p); }));
+  const verifier::Atom atom = verifier::MakeRead(ctx, verifier::Leaf{"x"}, {});
+  EXPECT_TRUE(counts([&] { verifier::AtomKey(ctx, atom); }));
+  EXPECT_TRUE(counts([&] { verifier::SkeletonOf(verifier::Term{.atoms = {atom}}); }));
+}
+
+// A form of many functions inside one another is gone through up to the limit.
+TEST(Work, ALimitEndsGoingThroughAForm) {
+  verifier::ProofSession session;
+  verifier::Context ctx(&session, {}, 1);
+  const verifier::Var v = ctx.NewLocal("i");
+  verifier::Atom atom = verifier::MakeRead(ctx, verifier::Leaf{"x"}, {verifier::Poly::Of(v)});
+  for (int k = 0; k < 20; ++k) atom = verifier::MakeFnAtom(ctx, "exp", {{verifier::Term{.atoms = {atom}}}});
+  verifier::Substitution moved;
+  moved.Set(v, verifier::Poly(1));
+  session.work_limit_s = 0;
+  EXPECT_THROW(verifier::Subst(ctx, {verifier::Term{.atoms = {atom}}}, moved), verifier::GiveUp);
 }
 
 // How far a proof gets under a limit, too, though the limit ends it amid its work.
