@@ -146,9 +146,8 @@ class RooflineDevice : public CostModel {
 
   double MemorySeconds(const Graph& graph, const Group& group) const {
     double activations = 0, weights = 0;
-    for (Value input : group.inputs) {
-      (graph.IsKnown(input) ? weights : activations) += Bytes(graph.type(input));
-    }
+    const std::vector<double> read = BytesRead(graph, group);
+    for (size_t i = 0; i < read.size(); ++i) (graph.IsKnown(group.inputs[i]) ? weights : activations) += read[i];
     for (Value output : group.outputs) activations += Bytes(graph.type(output));
     return weights / rates_.bytes_per_second() + activations / rates_.BytesPerSecond(activations + weights);
   }

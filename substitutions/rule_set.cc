@@ -15,6 +15,7 @@
 #include "core/base/data_file.h"
 #include "core/base/status_macros.h"
 #include "core/base/text_hash.h"
+#include "core/ops/ops.h"
 #include "substitutions/language/operator_variables.h"
 #include "substitutions/language/rule_lexer.h"
 #include "substitutions/language/rule_parser.h"
@@ -147,7 +148,7 @@ absl::Status CheckRecord(const CompiledRule& rule, MeaningTexts* known) {
     return RuleError(rule.rule().file, rule.rule().line, 1, absl::StrCat("rule ", rule.name(), " ", why));
   };
   const auto& proof = rule.rule().proof;
-  if (!proof) return refuse("is not proved: `rewright verify` proves it, --trust-unverified takes it as it is");
+  if (!proof) return refuse("is not proved: `rewright verify` proves or refutes it, --trust-unverified takes it as it is");
   const absl::StatusOr<uint64_t> hash = RecordHash(rule, *proof, known);
   if (!hash.ok()) return hash.status();
   constexpr char kAnew[] = "`rewright verify --renew` proves it anew, --trust-unverified takes it as it is";
@@ -218,7 +219,6 @@ absl::StatusOr<RuleSet> RuleSet::FromRules(const std::vector<const Rule*>& rules
   RuleSet set;
   std::vector<std::shared_ptr<const Matcher>> matchers;
   std::map<std::string, const Rule*> names;
-  TextHash hash;
   for (const Rule* const rule : rules) {
     const auto [taken, fresh] = names.emplace(rule->name, rule);
     if (!fresh) {
@@ -233,17 +233,13 @@ absl::StatusOr<RuleSet> RuleSet::FromRules(const std::vector<const Rule*>& rules
     for (const auto& one : compiled) {
       const std::optional<ProofRecord>& proof = one->rule().proof;
       if (proof && !Admits(proof->rule_class, options)) continue;
-      const bool halves = AdmitsHalves(one->rule(), options);
-      matchers.push_back(std::make_shared<const Matcher>(one, limits, halves));
-      hash.Add(PrintLaw(one->rule()));
-      hash.Add(absl::StrCat(limits.max_rank, ",", limits.max_perm_rank, ",", limits.max_broadcast_rank, ",", halves));
+      matchers.push_back(std::make_shared<const Matcher>(one, limits, AdmitsHalves(one->rule(), options)));
     }
   }
   for (const std::string& name : options.disabled) {
     if (!names.count(name)) return absl::NotFoundError(absl::StrCat("no rule ", name, " to disable"));
   }
   set.index_ = RuleIndex(std::move(matchers));
-  set.hash_ = hash.value();
   return set;
 }
 

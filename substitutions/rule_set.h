@@ -79,15 +79,12 @@ class RuleSet {
   const RuleIndex& index() const { return index_; }
   // Null when there is no such rule.
   const Matcher* Find(const std::string& name) const;
-  // Changes when a rule is added, dropped or altered: part of the key of the search's memory.
-  uint64_t hash() const { return hash_; }
 
  private:
   static absl::StatusOr<RuleSet> FromRules(const std::vector<const Rule*>& rules, const LoadOptions& options,
                                            RuleReader* reader);
 
   RuleIndex index_;
-  uint64_t hash_ = 0;
 };
 
 // All rules of a file, proved or not: for the verifier and tests.

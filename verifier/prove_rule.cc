@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/cpu_time.h"
+#include "core/ops/ops.h"
 #include "substitutions/instance/compiled_rule.h"
 #include "substitutions/instance/instances.h"
 #include "substitutions/language/operator_variables.h"
@@ -138,7 +139,7 @@ class RuleProof {
     proof_options.work_limit_s = std::min(left_s, options_.instance_limit_s);
     proof_options.seed = options_.seed;
     proof_options.keep_smtlib = options_.certify;
-    proof_options.memory = &memory_;
+    proof_options.query_cache = &query_cache_;
     proof_options.observer = options_.observer;
     // The first instances show the faults that many instances share.
     if (verdict_.proofs >= kThoroughInstances) proof_options.trials = kFewTrials;
@@ -176,7 +177,7 @@ class RuleProof {
       if (!status.ok()) return NoteTrouble("instances", status);
     }
     if (!options_.classify) return;
-    const ProofRemains remains{&memory_, [this](const RuleInstance& instance) {
+    const ProofRemains remains{&query_cache_, [this](const RuleInstance& instance) {
                                  return visited_.at(PrintInstance(instance)).merged_axes_key;
                                }};
     const auto found = ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step,
@@ -229,7 +230,7 @@ class RuleProof {
   const CompiledRule& rule_;
   const RuleProofOptions& options_;
   RuleVerdict verdict_;
-  verifier::QueryCache memory_;
+  verifier::QueryCache query_cache_;
   MeaningCache meanings_;
   const double start_s_ = verifier::ThreadWorkSeconds();
   struct Visited {

@@ -8,9 +8,42 @@
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
 #include "core/ir/random_tensors.h"
+#include "core/ir/rewrite.h"
 #include "core/tensor/memory.h"
 
 namespace rewright {
+
+namespace {
+
+// All bytes of the operand where there is a reduction, else as many elements as the node's results ask for.
+double BytesReadBy(const Graph& graph, const Node& node, size_t operand) {
+  const double all = static_cast<double>(graph.type(node.operands[operand]).num_bytes());
+  if (node.meaning->IsOpaque()) return all;
+  double elements = 0;
+  for (size_t k = 0; k < node.outputs.size(); ++k) {
+    const ExprPtr& element = node.meaning->outputs[k].element;
+    if (element->Reduces()) return all;
+    int reads = 0;
+    Visit(element, [&](const ExprPtr& e) { reads += e->IsRead(static_cast<int>(operand)) ? 1 : 0; });
+    elements += static_cast<double>(reads) * static_cast<double>(node.outputs[k].num_elements());
+  }
+  return std::min(all, elements * static_cast<double>(DTypeSize(graph.type(node.operands[operand]).dtype)));
+}
+
+}  // namespace
+
+std::vector<double> BytesRead(const Graph& graph, const Group& group) {
+  absl::flat_hash_map<Value, double> read;
+  for (NodeId id : group.nodes) {
+    const Node& node = graph.node(id);
+    for (size_t k = 0; k < node.operands.size(); ++k) read[node.operands[k]] += BytesReadBy(graph, node, k);
+  }
+  std::vector<double> bytes;
+  for (Value input : group.inputs) {
+    bytes.push_back(std::min(read[input], static_cast<double>(graph.type(input).num_bytes())));
+  }
+  return bytes;
+}
 
 std::vector<Value> InputsOf(const Graph& graph, const std::vector<int>& members) {
   std::vector<Value> inputs;

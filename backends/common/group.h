@@ -17,6 +17,10 @@ std::vector<Value> InputsOf(const Graph& graph, const std::vector<int>& members)
 // The group of nodes at sorted positions; what those of `sinks` give escapes, or else what the last one gives.
 Group MakeGroup(const Graph& graph, const std::vector<int>& members, std::vector<int> sinks = {});
 
+// The most bytes that a group reads of each of its inputs, in their order. Of a table of which rows are taken, that is
+// little.
+std::vector<double> BytesRead(const Graph& graph, const Group& group);
+
 // The label of a group for traces: "conv2d+add+relu".
 std::string GroupLabel(const Graph& graph, const Group& group);
 

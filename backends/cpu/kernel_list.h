@@ -1,8 +1,9 @@
 // The kernels of the device in one ordered list, each of which judges for itself what it runs.
 //
 // A group goes to the first kernel that takes it; the reference interpreter is last and takes everything. To add a
-// kernel: one file with its entry in kernels/, and a row in the list. (oneDNN's lists of implementations work like
-// this.)
+// kernel: one file with its entry (in kernels/, or products/, folds/, winograd/, lower/), and a row in the list. A new
+// kind of group also needs a FusedGroup::Kind and a place in FuseGraph (fuse/fusion.h). OneDNN's lists of
+// implementations work like this.
 #pragma once
 
 #include <functional>

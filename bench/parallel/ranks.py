@@ -16,7 +16,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 def ranks_of(layout):
     """How many ranks a layout has."""
-    return math.prod(int(n) for n in re.findall(r"[dtpc]p=(\d+)", layout))
+    return math.prod(int(n) for n in re.findall(r"\b[a-z]p=(\d+)", layout))
 
 
 def processes_by_rank(mpirun):

@@ -1,4 +1,4 @@
-// Floor division and its remainder, by the laws that form.h states.
+// Floor division and its remainder, by the laws of laws.h (form.h lists them).
 #pragma once
 
 #include "core/index/form.h"

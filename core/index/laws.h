@@ -3,9 +3,9 @@
 //
 // A law of quotients gives the numbers of an equal quotient. A law of equations replaces conditions on an unknown v by
 // v = value, and conditions that other numbers are 0 or at least 0. It keeps the solutions and their number. The
-// integers are forms for the solver (divide.cc, solve.cc) of derivatives, interpreter
-// and costs, polynomials of symbols for the prover (verifier/integer/context.cc, verifier/normal_form/eliminate.cc),
-// and terms of Z3 and cvc5 in tests/verifier/integer_laws_test.cc, which proves every law as it is written here.
+// integers are forms for the solver (divide.cc, solve.cc) of derivatives, interpreter and costs, polynomials of symbols
+// for the prover (verifier/integer/context.cc, verifier/normal_form/eliminate.cc), and terms of Z3 and cvc5 in
+// tests/verifier/integer_laws_test.cc, which proves every law as it is written here.
 //
 // An Arithmetic divides, rounding down: Number FloorDiv(Number, Number) and Mod(Number, Number). The caller of a law
 // makes sure that divisors are positive and that the law's assumptions hold.

@@ -235,17 +235,6 @@ void Arena::KeepBits(NodeId id) {
   }
 }
 
-absl::StatusOr<NodeId> Arena::Add(const std::string& op, std::vector<Value> operands, Attrs attrs) {
-  const OpDef* def = FindOp(op);
-  if (def == nullptr) return InvalidArgument("no operator ", op);
-  return Add(*def, std::move(operands), std::move(attrs));
-}
-
-absl::StatusOr<Value> Arena::Apply(const std::string& op, std::vector<Value> operands, Attrs attrs) {
-  ASSIGN_OR_RETURN(const NodeId id, Add(op, std::move(operands), std::move(attrs)));
-  return Value{id, 0};
-}
-
 const std::string& Arena::name(Value value) const {
   static const std::string* const kEmpty = new std::string;
   auto it = names_.find(value);

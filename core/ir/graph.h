@@ -83,6 +83,7 @@ class Arena {
   // Adds an application: attributes are completed and made canonical, types are inferred. Commutative operators keep
   // the given order. Errors: those of CanonicalAttrs, the meaning and InferTypes.
   absl::StatusOr<NodeId> Add(const OpDef& op, std::vector<Value> operands, Attrs attrs = {});
+  // By name, as Apply: defined beside the registry (core/ops/ops.cc).
   absl::StatusOr<NodeId> Add(const std::string& op, std::vector<Value> operands, Attrs attrs = {});
   // Adds an application and returns its output 0.
   absl::StatusOr<Value> Apply(const std::string& op, std::vector<Value> operands, Attrs attrs = {});

@@ -234,12 +234,6 @@ class OpDef {
   std::string InputName(int input) const;
 };
 
-// Returns the operators, by name (core/ops/ops.cc). Built once, never changed.
-const std::vector<const OpDef*>& AllOps();
-// Finds an operator, or one that is derived from an operator (core/adjoint/operators.h, core/lift/lift.h). Null if
-// there is none of that name.
-const OpDef* FindOp(const std::string& name);
-
 // ---------------------------------------------------------------- applications
 
 // Fills in defaults, resolves negative axes against the rank of input 0, sorts axes, and checks names, kinds and

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/ir/made_op.h"
 #include "core/ops/common.h"
+#include "core/ops/ops.h"
 
 namespace rewright {
 namespace {

@@ -12,6 +12,7 @@
 
 #include "core/ir/graph.h"
 #include "core/ir/op.h"
+#include "core/ops/ops.h"
 
 namespace rewright {
 

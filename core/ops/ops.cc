@@ -8,6 +8,8 @@
 #include "core/adjoint/free_shift.h"
 #include "core/adjoint/operators.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
+#include "core/ir/graph.h"
 #include "core/lift/lift.h"
 #include "core/ops/foreign.h"
 
@@ -119,6 +121,17 @@ const OpDef* FindOp(const std::string& name) {
   const std::lock_guard<std::mutex> lock(*mutex);
   made->emplace(name, op);
   return op;
+}
+
+absl::StatusOr<NodeId> Arena::Add(const std::string& op, std::vector<Value> operands, Attrs attrs) {
+  const OpDef* def = FindOp(op);
+  if (def == nullptr) return InvalidArgument("no operator ", op);
+  return Add(*def, std::move(operands), std::move(attrs));
+}
+
+absl::StatusOr<Value> Arena::Apply(const std::string& op, std::vector<Value> operands, Attrs attrs) {
+  ASSIGN_OR_RETURN(const NodeId id, Add(op, std::move(operands), std::move(attrs)));
+  return Value{id, 0};
 }
 
 }  // namespace rewright

@@ -1,8 +1,9 @@
 // Every operator, declared in core/ops in the file of its name or of its family (unary.cc, binary.cc, reduce.cc, ...).
-// One list makes the declarations, the registry (AllOps and FindOp of core/ir/op.h, in this order), and a handle each:
+// One list makes the declarations, the registry (AllOps and FindOp, in this order), and a handle each:
 // `node.op == ops::Conv2d()` compares addresses, and a misspelt operator does not compile.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "core/ir/op.h"
@@ -37,6 +38,12 @@ namespace rewright {
 REWRIGHT_OPERATORS(REWRIGHT_DECLARATION)
 #undef REWRIGHT_DECLARATION
 std::vector<OpDef> RealFunctionOps();  // one by row REWRIGHT_REAL of core/ir/functions.def, in their order
+
+// Returns the operators, by name. Built once, never changed.
+const std::vector<const OpDef*>& AllOps();
+// Finds an operator, or one that is derived from an operator (core/adjoint/operators.h, core/lift/lift.h). Null if
+// there is none of that name.
+const OpDef* FindOp(const std::string& name);
 
 namespace ops {
 

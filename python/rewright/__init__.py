@@ -13,6 +13,7 @@
 With PyTorch, `torch.compile(model, backend="rewright")` (see rewright.torch_backend).
 """
 
+import collections.abc
 import os
 import sys
 
@@ -105,6 +106,9 @@ class Model:
         and lists are made arrays first. NumPy has no bfloat16: arrays of it are those of the package ml_dtypes; where
         that is missing outputs have the same values in float32.
         """
+        if inputs is not None and not isinstance(inputs, collections.abc.Mapping):
+            raise TypeError(f"inputs: found {type(inputs).__name__}, expected a dict of arrays by name: "
+                            f"{', '.join(name for name, _, _ in self.inputs)}")
         arrays = {**(inputs or {}), **named}
         bits = []
         for name, value in arrays.items():

@@ -13,10 +13,14 @@ has written to them, where they lie, and at their bytes (of a tensor above 64 Ki
 writes that PyTorch does not count (`weight.data.mul_(2)`, NumPy). Where they have changed, PyTorch computes; once they
 stay as they are for some calls, the graph is compiled anew with them. How many calls doubles each time: two, four, ...
 
+An installed package has the name by its entry point; where there is none (a build folder on the path), this module adds
+it when it is imported.
+
 Options: `torch.compile(model, backend="rewright", options={...})` takes those of rewright.load; `settings` are those of
 Model.optimize, or None: the graph is run as it is read.
 """
 
+import importlib.metadata
 import io
 import logging
 import math
@@ -345,3 +349,9 @@ def compile_graph(graph, inputs, options=None, **_):
     rewright._filled(_rewright.OptimizeSettings(), settings or {}, "setting")
     compiled = _Compiled(graph, inputs, options, settings)
     return graph.forward if compiled.stays else compiled
+
+
+if not any(entry.name == "rewright" for entry in importlib.metadata.entry_points(group="torch_dynamo_backends")):
+    import torch._dynamo
+
+    torch._dynamo.register_backend(compile_graph, name="rewright")

@@ -7,9 +7,8 @@
 //   interleaved  Rank s has the stages s, s + p, .. of p * chunks, and takes them in turns, p micro-batches at a time
 //                (Narayanan et al. 2021): bubbles are shorter by the number of chunks, messages more by it.
 //   zero bubble  As 1F1B, but a backward pass has two parts: what earlier stages wait for, and the gradients of
-//   weights,
-//                which rank s makes s backward passes later (ZB-H1 of Qi et al. 2023): bubbles are those of one of
-//                three parts, and every rank holds p micro-batches.
+//                weights, which rank s makes s backward passes later (ZB-H1 of Qi et al. 2023): bubbles are those of
+//                one of three parts, and every rank holds p micro-batches.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ std::vector<int> Stepping(int first, int step, int count) {
 std::vector<int> RankLayout::ModelParallelGroup(int rank) const {
   return Stepping(rank / group_size() * group_size(), 1, group_size());
 }
-std::vector<int> RankLayout::TensorParallelGroup(int rank) const {
+std::vector<int> RankLayout::PassGroup(int rank) const {
   return Stepping(rank / pass_ranks() * pass_ranks(), 1, pass_ranks());
 }
 std::vector<int> RankLayout::PipelineGroup(int rank) const {
@@ -104,8 +104,7 @@ absl::StatusOr<RankLayout> ParseLayout(const std::string& text) {
     if (!good) {
       return error(
           "dp=N, tp=N, pp=N, cp=N, zero=0..3, micro=M, schedule=1f1b|gpipe|interleaved|zero_bubble or chunks=C above "
-          "1, "
-          "each at most once");
+          "1, each at most once");
     }
   }
   const bool interleaved = layout.schedule == PipelineSchedule::kInterleaved;

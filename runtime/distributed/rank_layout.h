@@ -23,12 +23,13 @@ struct RankLayout {
   int pass_ranks() const { return tp * cp; }  // that compute a micro-batch, or a stage of it, together
   int group_size() const { return pass_ranks() * pp; }
   int64_t ranks() const { return int64_t{dp} * group_size(); }
+  PipelineShape pipeline() const { return {pp, tp, chunks, schedule == PipelineSchedule::kZeroBubble}; }
   // Rank r is number r mod group_size of group r div group_size; there the ranks of a stage are neighbours.
-  // The ranks, this one among them, that
-  std::vector<int> ModelParallelGroup(int rank) const;   // work on the same micro-batch
-  std::vector<int> TensorParallelGroup(int rank) const;  // and have the same stages
-  std::vector<int> PipelineGroup(int rank) const;        // and have the same part of other stages
-  std::vector<int> DataParallelGroup(int rank) const;    // have the same part in other model-parallel groups
+  // Return ranks, this one among them.
+  std::vector<int> ModelParallelGroup(int rank) const;  // that work on the same micro-batch
+  std::vector<int> PassGroup(int rank) const;           // that also have the same stages: tp or cp
+  std::vector<int> PipelineGroup(int rank) const;       // of that micro-batch, with the same part of other stages
+  std::vector<int> DataParallelGroup(int rank) const;   // with the same part in other model-parallel groups
   // All ranks in the order in which they have blocks of what ZeRO cuts: the blocks of a data-parallel group are
   // neighbours.
   std::vector<int> ShardOrder() const;

@@ -71,7 +71,7 @@ absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable&
     return result.wins >= *wanted || result.losses > options.pairs - *wanted || gains_little;
   };
   const auto goes_on = [&](int pair) {
-    return pair < options.pairs || (total < options.seconds && pair < timing::kMostPairs * options.pairs);
+    return pair < options.pairs || (total < options.seconds && pair < timing::kMostTimesPairs * options.pairs);
   };
   for (int pair = -options.warmup; goes_on(pair); ++pair) {
     double seconds[2];

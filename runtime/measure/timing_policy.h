@@ -10,10 +10,10 @@ namespace rewright::timing {
 inline constexpr int kWarmupRuns = 3;
 inline constexpr double kWarmupSeconds = 0.2;  // behind which no more runs are needed
 inline constexpr int kPairs = 30;
-inline constexpr int kMostPairs = 10;            // times the pairs that were asked for: where `seconds` asks for more
+inline constexpr int kMostTimesPairs = 10;       // of the pairs that were asked for, where `seconds` asks for more
 inline constexpr double kLeastSeconds = 0.2;     // of pairs, before a limit ends them
 inline constexpr size_t kFewPairs = 8;           // of which a faster candidate wins more than half
-inline constexpr double kGainThatCounts = 1.05;  // a candidate that may be so fast cannot be called no faster
+inline constexpr double kGainThatCounts = 1.05;  // a candidate is called no faster only if such a gain is excluded
 
 // A search that was interrupted compares shortly: seven wins out of seven are enough for the sign test of three
 // candidates and the baseline.
@@ -30,9 +30,8 @@ inline constexpr double kSearchShare = 0.6;    // the most for the search
 inline constexpr double kTimingShare = 0.5;    // behind it: the most for timing candidates
 
 // Candidates that an earlier run has timed (measurement_cache.h).
-inline constexpr double kTimesAsLong =
-    4;  // one that it could not tell: again if there is so many times its pairs' time
-inline constexpr double kConfirmingSeconds = 1;  // one that was faster: so long, in at least so many pairs
+inline constexpr double kTimesAsLong = 4;        // undecided: again, if there is so many times its pairs' time
+inline constexpr double kConfirmingSeconds = 1;  // faster: so long, in at least kFewestPairs pairs
 inline constexpr double kFewestPairs = 3;
 
 // Other runtimes. The overhead of nodes is small there, and shows only in many pairs.

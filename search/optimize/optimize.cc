@@ -332,7 +332,7 @@ class Optimizer {
       OutputCheck check;
       if (options_.check) {
         if (NoTimeLeft()) {
-          Drop(*contender.candidate, Why::kFailed, "no time was left to compare its outputs");
+          Drop(*contender.candidate, Why::kNoTime, "no time was left to compare its outputs");
           continue;
         }
         Phase("comparing outputs");
@@ -510,7 +510,7 @@ class Optimizer {
     const Candidate& candidate = *contender->candidate;
     if (NoTimeLeft()) {
       too_late_ = true;
-      Drop(candidate, Why::kFailed, "no time was left to measure it");
+      Drop(candidate, Why::kNoTime, "no time was left to measure it");
       return false;
     }
     RETURN_IF_ERROR(CompileOriginal());
@@ -619,6 +619,7 @@ class Optimizer {
       case Why::kInconclusive: return last.text;
       case Why::kOutputsDiffer:
         return absl::StrCat("outputs differ because of rule ", absl::StrJoin(report_.blamed, ", "));
+      case Why::kNoTime: return last.text;
       case Why::kFailed: return absl::StrCat("the candidate could not be run: ", last.text);
     }
     return "";

@@ -85,10 +85,10 @@ struct RewriteCount {
   int count = 0;
 };
 
-// A candidate that was not taken. Not told: it may be faster, but the machine is too busy to tell, or there was no
-// time.
+// A candidate that was not taken. kInconclusive: it may be faster, but the machine is too busy to tell, or time ran
+// out. kNoTime: nothing was measured of it. kFailed: it cannot be compiled or run.
 struct DroppedCandidate {
-  enum class Why : uint8_t { kNotFaster, kInconclusive, kOutputsDiffer, kFailed };
+  enum class Why : uint8_t { kNotFaster, kInconclusive, kOutputsDiffer, kNoTime, kFailed };
   Why why = Why::kNotFaster;
   std::string text;
   double cost = 0;

@@ -44,12 +44,12 @@ namespace rewright {
 // ---------------------------------------------------------------- integers, lists, reals, types, conditions
 
 enum class ArgOp : uint8_t {
-  kAdd,
-  kSub,
-  kMul,
-  kDiv,
-  kMod,
-  kQuotient,  // + - * div mod (integers, rounded down) / (reals)
+  kAdd,       // +
+  kSub,       // -
+  kMul,       // *
+  kDiv,       // div: of integers, rounded down
+  kMod,       // mod: the remainder of that
+  kQuotient,  // /: of reals
   kNeg,
   kEqual,
   kNotEqual,
@@ -63,20 +63,20 @@ enum class ArgOp : uint8_t {
 };
 
 enum class ArgFn : uint8_t {
-  kMin,
-  kMax,    // of two integers or, element by element, lists
-  kRank,   // of a tensor
-  kShape,  // of a tensor: a list
-  kDim,    // dim(x, k): size k of a tensor
-  kLen,    // of a list or pack
-  kSum,
-  kProd,     // of a list
-  kCompose,  // compose(p, q)[i] = p[q[i]]
-  kInverse,  // of a permutation
-  kIota,     // iota(n) = [0, .., n-1]
-  kRepeat,   // repeat(v, n) = [v, .., v]
-  kTake,
-  kDrop,        // take(l, n), drop(l, n): the first n elements, the others
+  kMin,         // of two integers or, element by element, lists
+  kMax,         // the same
+  kRank,        // of a tensor
+  kShape,       // of a tensor: a list
+  kDim,         // dim(x, k): size k of a tensor
+  kLen,         // of a list or pack
+  kSum,         // of a list
+  kProd,        // of a list
+  kCompose,     // compose(p, q)[i] = p[q[i]]
+  kInverse,     // of a permutation
+  kIota,        // iota(n) = [0, .., n-1]
+  kRepeat,      // repeat(v, n) = [v, .., v]
+  kTake,        // take(l, n): the first n elements
+  kDrop,        // drop(l, n): the others
   kReplace,     // replace(l, places, v): the list with v at those places
   kContains,    // contains(l, v): fixed values only
   kCountLess,   // count_less(l, v): how many elements of l are less than v; fixed values only

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
+#include "core/ops/ops.h"
 #include "substitutions/instance/compiled_rule.h"
 #include "substitutions/language/operator_variables.h"
 #include "substitutions/language/rule_expressions.h"

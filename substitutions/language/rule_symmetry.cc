@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/ops/ops.h"
 #include "substitutions/language/rule_printer.h"
 #include "substitutions/language/rule_terms.h"
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/ops/ops.h"
 
 namespace rewright {
 

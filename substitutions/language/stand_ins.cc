@@ -10,6 +10,7 @@
 #include "core/base/status_macros.h"
 #include "core/ir/rewrite.h"
 #include "core/ops/common.h"
+#include "core/ops/ops.h"
 #include "substitutions/instance/instance.h"
 
 namespace rewright {

@@ -93,6 +93,10 @@ class MatchSearch {
     // Symmetric roots match twice, once in each order; only the match whose roots are in the order of places is kept.
     const Value before = nodes_[rule_.root(root - 1)];
     const int after = rule_.symmetric(root - 1) ? view_.PlaceOf(before.node) : -1;
+    if (places.empty() || places.back() <= after) {
+      return Missed(nodes_[path[0]],
+                    [&] { return absl::StrCat("found no further ", pattern(id).op->name, " that reads it"); });
+    }
     for (int place : places) {
       if (place > after) Try(k, id, view_.NodeAt(place));
     }
@@ -138,6 +142,7 @@ class MatchSearch {
   // The i-th operand of the pattern stands for all outputs of an application.
   void AllOutputs(size_t k, const RuleNode& user, const std::vector<Value>& operands, size_t i, size_t at) {
     const int id = user.operands[i].node;
+    Missed(operands[at], [&] { return absl::StrCat("expected all outputs of ", pattern(id).op->name, ", in order"); });
     view_.ForEachProducer(operands[at], 0, pattern(id).op, [&](NodeId maker) {
       const size_t count = node(maker).outputs.size();
       if (operands.size() - at < count) return;

@@ -66,8 +66,7 @@ struct Sharded {
 
 // An operand that is cut otherwise than a law wants it is joined and cut again. The law that moves the fewest bytes
 // between devices is taken, and no law if joining everything moves fewer; laws are proved in this order, until one
-// holds. Errors: a placement that no leaf has, or an
-// axis that its tensor has not or that is no multiple of `degree`.
+// holds. Errors: a placement that no leaf has, or an axis that its tensor has not or that is no multiple of `degree`.
 // `exact_only`: laws that add in another order are not used; those that take a maximum in another order are.
 absl::StatusOr<Sharded> Shard(const Graph& graph, const std::vector<Placement>& placements, int64_t degree,
                               const LawSource& laws, bool exact_only = false);

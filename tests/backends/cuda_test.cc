@@ -11,6 +11,7 @@
 #include "backends/cuda/cuda_device.h"
 #include "core/ir/text.h"
 #include "core/ops/common.h"
+#include "core/ops/ops.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu/runner_util.h"
 #include "tests/backends/host_gpu_util.h"

@@ -342,6 +342,17 @@ output y = %2
   EXPECT_DOUBLE_EQ(AnalyticCost("analytic:v100", text, 0), 5e-6 + std::max(flops / 9e12, bytes / 0.7e12));
 }
 
+TEST(Analytic, RowsOfATableAreReadAndNotTheTable) {
+  const auto cost = [](int rows) {
+    return AnalyticCost("analytic:zen3",
+                        "input i: i64[32]\nstate t: f32[" + std::to_string(rows) +
+                            ",768]\n%0 = gather(t, i, axis=0)\n%1 = relu(%0)\noutput y = %1\n",
+                        0);
+  };
+  EXPECT_GT(cost(1000), 0);
+  EXPECT_EQ(cost(1000), cost(30522));
+}
+
 TEST(Analytic, MovementIsFreeUnlessStrict) {
   const std::string text = R"(
 input x: f32[6,8]

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/ops/ops.h"
 #include "tests/backends/cpu/runner_util.h"
 
 namespace rewright {

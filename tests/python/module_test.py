@@ -257,6 +257,8 @@ class ModuleTest(unittest.TestCase):
         ]:
             with self.assertRaisesRegex(rewright.Error, words.replace("[", r"\[")):
                 model.run(inputs)
+        with self.assertRaisesRegex(TypeError, "inputs: found ndarray, expected a dict of arrays by name: x"):
+            model.run(input_of(2))
         with self.assertRaisesRegex(TypeError, "no option 'dim'; there are cached_sizes"):
             rewright.load(self.proto, dim={"n": 2})
         with self.assertRaisesRegex(TypeError, "setting 'rtol': found 'much', expected a value of type float"):

@@ -202,6 +202,9 @@ class TorchBackendTest(unittest.TestCase):
         if runs is not None:
             self.assertEqual(self.runs - before, runs)
 
+    def test_the_backend_has_a_name(self):
+        self.assertIn("rewright", torch._dynamo.list_backends())
+
     @mock.patch.object(torch_backend, "_model_of", lambda *given: (Copies(*given),))
     @mock.patch.object(torch_backend, "_Runner", lambda copies: copies)
     def test_changed_weights_are_seen(self):

@@ -14,6 +14,7 @@
 #include "backends/device_factory.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
+#include "core/ops/ops.h"
 #include "gtest/gtest.h"
 #include "search/search.h"
 #include "substitutions/rule_set.h"

@@ -8,6 +8,7 @@
 #include "core/base/check.h"
 #include "core/ir/op.h"
 #include "core/ir/random_tensors.h"
+#include "core/ops/ops.h"
 #include "substitutions/instance/random_application.h"
 
 namespace rewright {

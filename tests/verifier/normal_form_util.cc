@@ -177,7 +177,7 @@ std::string Skipped(const Counts& counts) {
 
 ElementScene::ElementScene(const RuleInstance& instance, const Strategy& strategy, uint64_t seed,
                            const std::vector<int64_t>& symbols)
-    : session_{.work_limit_s = 5, .memory = &memory_},
+    : session_{.work_limit_s = 5, .query_cache = &query_cache_},
       context_(&session_, strategy, seed),
       solver_(&context_),
       elements_(&context_, instance) {

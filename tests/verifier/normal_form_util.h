@@ -38,7 +38,7 @@ class ElementScene {
   std::string Print(const NormalForm& form) const;
 
  private:
-  QueryCache memory_;
+  QueryCache query_cache_;
   ProofSession session_;
   Context context_;
   Solver solver_;  // of the context

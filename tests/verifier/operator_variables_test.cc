@@ -12,6 +12,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
+#include "core/ops/ops.h"
 #include "substitutions/instance/compiled_rule.h"
 #include "substitutions/language/rule_parser.h"
 #include "substitutions/language/rule_printer.h"

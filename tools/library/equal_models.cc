@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -16,12 +17,11 @@ namespace rewright {
 
 absl::StatusOr<OptimizerRules> LoadEqualRules(RuleSettings settings) {
   settings.assume_finite = true;  // laws of real numbers
-  if (settings.rules.empty()) {
-    // Rules without a gain for a search are laws all the same.
-    ASSIGN_OR_RETURN(std::string core, FindRuleFile("core.rules"));
-    ASSIGN_OR_RETURN(std::string laws, FindRuleFile("laws.rules"));
-    settings.rules = {std::move(core), std::move(laws)};
-    settings.baseline = true;
+  settings.baseline = true;
+  // Rules without a gain for a search are laws all the same.
+  for (const char* const name : {"core.rules", "laws.rules"}) {
+    ASSIGN_OR_RETURN(std::string shipped, FindRuleFile(name));
+    if (!absl::c_linear_search(settings.rules, shipped)) settings.rules.push_back(std::move(shipped));
   }
   return LoadOptimizerRules(settings);
 }

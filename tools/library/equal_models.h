@@ -13,7 +13,7 @@
 
 namespace rewright {
 
-// The rules by which two models are proved equal: those of the settings, or all that come with the program.
+// The rules by which two models are proved equal: those of the settings, and those that come with the program.
 absl::StatusOr<OptimizerRules> LoadEqualRules(RuleSettings settings);
 
 // The differences between defaults of inputs that both models have, a line each.

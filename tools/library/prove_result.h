@@ -1,6 +1,7 @@
 // Proves that the result of an optimization computes the same as the original, for both graphs as they are. The rules
 // that the search applied are proved; the proof here shows that it applied them rightly, and that the result is the one
-// asked for (ProveByClaims in verifier/equal/equal.h): the steps of the search are the claims. Nothing is run.
+// asked for (ProveByClaims in verifier/equal/equal_by_claims.h): the steps of the search are the claims. Nothing is
+// run.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The flags and operands of a verb. Only flags.cc and program.cc include the parser (CLI11): its header costs seconds
-// in every file that includes it.
+// The flags and operands of a verb. Few files of this folder include the parser (CLI11): its header costs seconds in
+// each of them.
 //
 // Errors name the value found and the value expected, and end the program with status 2. The variable of a flag holds
 // the default and keeps it when the flag is not given.

@@ -11,7 +11,7 @@ std::atomic<bool> signalled{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 int guards = 0;  // that exist, one inside the other
 
-constexpr char kMessage[] = "\ninterrupted: ending with the best result so far (Ctrl-C again to kill)\n";
+constexpr char kMessage[] = "\ninterrupted: ending with what there is so far (Ctrl-C again to kill)\n";
 
 void HandleSignal(int) {
   signalled.store(true);

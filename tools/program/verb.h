@@ -1,5 +1,5 @@
 // A verb of the program: flags, and the work to do with them. One folder per verb (tools/verbs/);
-// tools/program/program.cc lists them.
+// tools/program/verb_list.cc lists them.
 #pragma once
 
 #include <functional>

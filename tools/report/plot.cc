@@ -15,7 +15,7 @@ constexpr double kLeft = 78, kRight = 18, kTop = 14, kBottom = 46;
 
 PlotAxis Widened(PlotAxis axis) {
   if (axis.high > axis.low) return axis;
-  const double by = axis.logarithmic ? 0 : std::max(std::abs(axis.low), 1.0) / 2;
+  const double by = axis.low == 0 ? 1 : std::abs(axis.low) / 2;
   axis.low = axis.logarithmic ? axis.low / 2 : axis.low - by;
   axis.high = axis.logarithmic ? axis.high * 2 : axis.high + by;
   return axis;

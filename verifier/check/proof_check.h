@@ -8,8 +8,7 @@
 //      asks itself (declared_claims.h), whatever is told;
 //   3. for each output, cases of positions that together are all of its shape;
 //   4. for each case the normal forms of both sides there, their difference, and that this is zero, under no other
-//   facts
-//      than those of 1 and of the case. These steps must hold: none may stay open.
+//      facts than those of 1 and of the case. These steps must hold: none may stay open.
 //
 // Steps beside those of 4 say how the normal forms came about. They must hold where they are told; the normal forms are
 // computed beside the declarations in any case.

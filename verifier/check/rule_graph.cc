@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/ops/ops.h"
 #include "substitutions/instance/instance.h"
 #include "substitutions/language/stand_ins.h"
 #include "verifier/check/rule_values.h"

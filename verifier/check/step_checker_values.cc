@@ -251,9 +251,12 @@ void StepChecker::Composed(const Variables& ctx, int node, int output, const std
 bool StepChecker::ComposedAt(const Variables& ctx, SymbolicValue value, const std::vector<Poly>& at,
                              const NormalForm& form, size_t k, const verifier::Assignment& given, Tally* tally) {
   verifier::ConcreteInstance& concrete = *concrete_[k];
-  ElementValues values(ctx, [&](const AtomNode& read, const std::vector<int64_t>& position) {
-    return ReadAt(*instance_, concrete, read, position);
-  });
+  ElementValues values(
+      ctx,
+      [&](const AtomNode& read, const std::vector<int64_t>& position) {
+        return ReadAt(*instance_, concrete, read, position);
+      },
+      /*of_run=*/true);
   for (size_t s = 0; s < sizes_[k].size(); ++s) values.Set(static_cast<Var>(s), sizes_[k][s]);
   for (const auto& [v, number] : given) values.Set(v, number);
   std::vector<int64_t> position;

@@ -255,7 +255,7 @@ double ElementValues::Binder(const AtomNode& a) {
     for (const Family& b : a.families) {
       OverPoints(b.bound, b.guard, [&] {
         double value = Value(b.body);
-        if (integers) value = Wrapped(value, a.name);
+        if (integers && !of_run_) value = Wrapped(value, a.name);
         if (!std::isfinite(value)) throw CannotEvaluate();
         if (a.name == "prod") {
           result *= value;
@@ -289,7 +289,7 @@ double ElementValues::Function(const std::string& name, const std::vector<double
   if (dot != std::string::npos) {
     const std::string plain = name.substr(0, dot);
     std::vector<double> wrapped;
-    for (double arg : args) wrapped.push_back(Wrapped(arg, name));
+    for (double arg : args) wrapped.push_back(of_run_ ? arg : Wrapped(arg, name));
     if (plain == "less") return wrapped[0] < wrapped[1] ? 1 : 0;
     if (plain == "zero") return wrapped[0] == 0 ? 1 : 0;
     if (plain == "float" || plain == "widen") return wrapped[0];
@@ -297,9 +297,10 @@ double ElementValues::Function(const std::string& name, const std::vector<double
     if (plain == "min") return std::min(wrapped[0], wrapped[1]);
     if (plain == "quotient") return wrapped[1] == 0 ? kNone : std::trunc(wrapped[0] / wrapped[1]);
     const bool finite = std::all_of(wrapped.begin(), wrapped.end(), [](double arg) { return std::isfinite(arg); });
-    // Random bits are those of the numbers themselves, which are not known here.
     const FnInfo* bits = FindFn(plain);
-    if (bits != nullptr && bits->fn != Fn::kRandomBits && IsOfBits(bits->fn) && finite && wrapped.size() == 2) {
+    const bool random = bits != nullptr && bits->fn == Fn::kRandomBits;
+    if (random && of_run_ && finite) return RandomBitsValue(args[0], args[1]);
+    if (bits != nullptr && !random && IsOfBits(bits->fn) && finite && wrapped.size() == 2) {
       return BitsValue(bits->fn, name.ends_with("64"), wrapped[0], wrapped[1]);
     }
     return finite ? HashedValue(name, wrapped, 0) : kNone;

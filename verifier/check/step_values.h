@@ -19,7 +19,9 @@ class ElementValues {
   // The element of a leaf; NaN if there is none.
   using Leaves = std::function<double(const AtomNode& read, const std::vector<int64_t>& at)>;
 
-  ElementValues(const Variables& ctx, Leaves leaves) : ctx_(ctx), leaves_(std::move(leaves)) {}
+  // `of_run`: the leaves have the small numbers of a run, so integers do not wrap around, and random bits are a run's.
+  ElementValues(const Variables& ctx, Leaves leaves, bool of_run = false)
+      : ctx_(ctx), leaves_(std::move(leaves)), of_run_(of_run) {}
 
   void Set(Var v, int64_t value) { values_[v] = value; }
   bool Knows(Var v) const { return values_.contains(v); }
@@ -47,6 +49,7 @@ class ElementValues {
 
   const Variables& ctx_;
   Leaves leaves_;
+  const bool of_run_;
   absl::flat_hash_map<Var, int64_t> values_;
   int64_t work_ = 0;
 };

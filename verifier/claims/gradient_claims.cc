@@ -13,6 +13,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ir/rewrite.h"
+#include "core/ops/ops.h"
 #include "substitutions/language/rule_terms.h"
 
 namespace rewright {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "core/ops/ops.h"
 #include "substitutions/instance/instances.h"
 #include "substitutions/language/operator_variables.h"
 #include "verifier/classify/prove_rounding.h"
@@ -107,10 +108,10 @@ absl::StatusOr<Classified> Measure(const CompiledRule& rule, const DomainLimits&
 // The worst of the laws of all instances; that of operations is tried where `same_bits`. Once one side is known to lose
 // more than any class but the worst allows, the other instances are left out.
 absl::StatusOr<RuleRounding> RoundingOf(const DistinctInstances& distinct, bool same_bits, StopFlag stop,
-                                        verifier::QueryCache* memory) {
+                                        verifier::QueryCache* query_cache) {
   verifier::QueryCache own;
   ProofOptions options;
-  options.memory = memory != nullptr ? memory : &own;
+  options.query_cache = query_cache != nullptr ? query_cache : &own;
   RuleRounding worst{.same_operations = same_bits};
   for (const RuleInstance& instance : distinct.instances()) {
     if (std::max(worst.growth, worst.loss) > kRiskFactor) break;
@@ -132,9 +133,9 @@ absl::StatusOr<bool> RoundingOnHalvesOf(const CompiledRule& rule, const DomainLi
     distinct.Add(instance);
     return absl::OkStatus();
   }));
-  verifier::QueryCache memory;
+  verifier::QueryCache query_cache;
   ProofOptions options;
-  options.memory = &memory;
+  options.query_cache = &query_cache;
   for (const RuleInstance& instance : distinct.instances()) {
     const RoundingOnHalves found = ProveRoundingOnHalves(instance, same_operations, options);
     same_operations = same_operations && found.same_operations;
@@ -164,17 +165,17 @@ absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLim
                                        bool used_finite_only_step, RuleRounding* rounding,
                                        std::vector<OperatorClass>* operators, StopFlag stop,
                                        const ProofRemains* proof) {
-  verifier::QueryCache* const memory = proof != nullptr ? proof->memory : nullptr;
+  verifier::QueryCache* const query_cache = proof != nullptr ? proof->query_cache : nullptr;
   if (!HasOperatorVariable(rule.rule())) {
     MeaningCache meanings;
     DistinctInstances distinct(proof);
     ASSIGN_OR_RETURN(const Classified found, Measure(rule, domain, instances, used_finite_only_step, std::nullopt,
                                                      /*ranged=*/false, meanings, &distinct, stop));
-    ASSIGN_OR_RETURN(*rounding, RoundingOf(distinct, found.rule_class == RuleClass::kExact, stop, memory));
+    ASSIGN_OR_RETURN(*rounding, RoundingOf(distinct, found.rule_class == RuleClass::kExact, stop, query_cache));
     return WithRounding(found.rule_class, rounding->same_operations, *rounding, kRiskFactor);
   }
   RuleClass worst = RuleClass::kExact;
-  const ProofRemains of_operators{.memory = memory};  // their instances are others
+  const ProofRemains of_operators{.query_cache = query_cache};  // their instances are others
   for (OperatorClass& op : *operators) {
     ASSIGN_OR_RETURN(const auto own, RuleOf(rule, op));
     ASSIGN_OR_RETURN(op.rule_class, ClassifyRule(*own, domain, instances, used_finite_only_step, &op.rounding,

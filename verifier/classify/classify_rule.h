@@ -68,7 +68,7 @@ struct OperatorClass {
 
 // Results of a rule's proof that its classification uses.
 struct ProofRemains {
-  verifier::QueryCache* memory = nullptr;  // its queries about indices are asked again by the laws
+  verifier::QueryCache* query_cache = nullptr;  // its queries about indices are asked again by the laws
   std::function<std::string(const RuleInstance&)> merged_axes_key;  // MergedAxesKey of an instance that was proved
 };
 

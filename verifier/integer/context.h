@@ -51,7 +51,7 @@ struct ProofSession {
   double start_s = ThreadWorkSeconds();
   double cpu_start_s = ThreadCpuSeconds();  // for reports alone
   bool certify = false;                     // keep every step and query in full
-  QueryCache* memory = nullptr;             // of the solver (smt/solver.h)
+  QueryCache* query_cache = nullptr;        // of the solver (smt/solver.h)
   IndexObserver* observer = nullptr;        // receives every step; usually null
   // Gives the solver's answers in a replay. A query that is not known to be unsatisfiable settles nothing.
   std::function<bool(const SmtQuery&)> known_unsat;

@@ -1,6 +1,6 @@
 // The exception with which a proof attempt gives up (its limit of work, an integer that outgrows 64 bits, an expression
-// outside the fragment). It is thrown from deep inside the algebra and caught in Prove, which answers `unknown`; it
-// never leaves this folder.
+// outside the fragment). The algebra and the checker's readers throw it; Prove, ReplayProof, StepReader and ProofCheck
+// catch it, and answer `unknown` or refuse.
 #pragma once
 
 #include <string>

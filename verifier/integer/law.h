@@ -1,4 +1,4 @@
-// The laws of laws.def as names.
+// The laws of step_laws.def as names.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace rewright::verifier {
 
 enum class Law : uint8_t {
 #define LAW(name, text, statement, check, shown_by) name,
-#include "verifier/integer/laws.def"
+#include "verifier/integer/step_laws.def"
 #undef LAW
 };
 
@@ -25,10 +25,10 @@ struct LawInfo {
   const char* shown_by;  // a witness of algebra_mutations.txt; with `= ` the reason why there is none
 };
 
-// All laws, in the order of laws.def.
+// All laws, in the order of step_laws.def.
 inline constexpr LawInfo kAllLaws[] = {
 #define LAW(name, text, statement, check, shown_by) {Law::name, text, statement, LawCheck::check, shown_by},
-#include "verifier/integer/laws.def"
+#include "verifier/integer/step_laws.def"
 #undef LAW
 };
 

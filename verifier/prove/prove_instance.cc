@@ -78,7 +78,7 @@ void TellSteps(const RuleInstance& instance, const std::vector<Strategy>& strate
                const std::vector<std::vector<int64_t>>& assignments) {
   ProofSession told;
   told.work_limit_s = kNoLimit;
-  told.memory = found.memory;
+  told.query_cache = found.query_cache;
   told.observer = options.observer;
   std::string reason;
   Legality legal;
@@ -169,7 +169,7 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
   session.work_limit_s = options.work_limit_s;
   session.certify = options.keep_smtlib;
   verifier::QueryCache own;
-  session.memory = options.memory != nullptr ? options.memory : &own;
+  session.query_cache = options.query_cache != nullptr ? options.query_cache : &own;
   CounterexampleSearch search(instance, options.seed);
   std::string unconfirmed;
   auto refute = [&](int trials, double work_limit_s, bool large_sizes) {

@@ -7,8 +7,8 @@
 //   4. Every element of every output is equal over the real numbers.
 // A search for a counterexample at small sizes always comes first. The method: normal_form.h (normal forms), prover.h
 // (alignment, one query per class), solver.h (arithmetic).
-// Thread-safe: a proof has no state outside its call except the memory that it is given to share
-// (ProofOptions::memory).
+// Thread-safe: a proof has no state outside its call except the cache that it is given to share
+// (ProofOptions::query_cache).
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct ProofOptions {
   int trials = 32;           // small assignments tried before the proof
   bool keep_smtlib = false;  // and all steps
   // Shared by the proofs of one rule's instances (solver.h); without, each proof has its own.
-  verifier::QueryCache* memory = nullptr;
+  verifier::QueryCache* query_cache = nullptr;
   // Is told every step of the attempt that succeeded, which is gone through once more.
   verifier::ProofObserver* observer = nullptr;
   bool tell_attempts = false;  // every attempt instead, also those that fail

@@ -87,8 +87,8 @@ ProofResult ReplayProof(const RuleInstance& instance, int strategy,
   session.work_limit_s = verifier::kNoLimit;
   session.certify = true;
   session.known_unsat = known_unsat;
-  verifier::QueryCache memory;
-  session.memory = &memory;
+  verifier::QueryCache query_cache;
+  session.query_cache = &query_cache;
   verifier::FollowStrategy(instance, strategy, observer, &session, &result);
   verifier::TakeSession(&session, &result);
   return result;

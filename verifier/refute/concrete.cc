@@ -287,7 +287,7 @@ double ConcreteInstance::EvalCall(const ExprPtr& e, Frame& frame) {
   const double a = Eval(e->arg(0), frame);
   const double b = e->args().size() > 1 ? Eval(e->arg(1), frame) : 0;
   if (IsInteger(e->dtype()) && e->fn() == Fn::kDiv && b != 0) return std::trunc(a / b);
-  if (e->IsCall(Fn::kRandomBits)) return static_cast<double>(RandomBits(Word(a), Word(b)));
+  if (e->IsCall(Fn::kRandomBits)) return RandomBitsValue(a, b);
   if (IsOfBits(e->fn())) return BitsValue(e->fn(), DTypeSize(e->dtype()) == 8, a, b);
   const double value = EvaluateReal(e->fn(), a, b);
   // The function has no real value: a pole, a logarithm of a negative number, or a value beyond the range of doubles.
@@ -299,6 +299,10 @@ double ConcreteInstance::EvalCall(const ExprPtr& e, Frame& frame) {
 }
 
 bool IsOfBits(Fn fn) { return !Evaluate(fn, 1.0, 1.0).exists && Evaluate(fn, int64_t{1}, int64_t{1}).exists; }
+
+double RandomBitsValue(double key, double position) {
+  return static_cast<double>(RandomBits(Word(key), Word(position)));
+}
 
 double BitsValue(Fn fn, bool wide, double a, double b) {
   const double range = wide ? 1 << 16 : 1 << 15;

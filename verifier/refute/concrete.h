@@ -20,6 +20,8 @@ bool RoundsToIntegers(const RuleInstance& instance);
 // 2^16, or at 2^15 those of fewer than 64 bits: sides of a law are compared by the same function of the same numbers.
 bool IsOfBits(Fn fn);
 double BitsValue(Fn fn, bool wide, double a, double b);
+// Random bits of a key at a position, both integers.
+double RandomBitsValue(double key, double position);
 
 class ConcreteInstance {
  public:

@@ -90,9 +90,9 @@ QueryCache::QueryCache() : impl_(std::make_unique<Impl>()) {}
 QueryCache::~QueryCache() = default;
 
 struct Solver::Impl {
-  Impl(Context* context, QueryCache::Impl* shared) : ctx(*context), memory(*shared) {}
+  Impl(Context* context, QueryCache::Impl* shared) : ctx(*context), shared_(*shared) {}
 
-  z3::context& Z3() { return memory.Z3(); }
+  z3::context& Z3() { return shared_.Z3(); }
 
   // Facts and the condition that `build` gives are unsatisfiable.
   bool Unsatisfiable(const std::vector<Guard>& facts, const std::vector<Guard>& guards, const std::vector<Var>& hidden,
@@ -132,7 +132,7 @@ struct Solver::Impl {
     key.push_back(Z3_get_ast_id(goal.ctx(), goal));
     std::sort(key.begin(), key.end());
     key.erase(std::unique(key.begin(), key.end()), key.end());
-    const auto known = memory.answers.find(key);
+    const auto known = shared_.answers.find(key);
     const bool index = tag == "index" || tag == "simplify";
     unsigned limit = linear ? (index ? kIndexLimit : kLinearLimit) : index ? kNonlinearIndexLimit : kNonlinearLimit;
     limit = WithinWork(limit, session.RemainingSeconds());
@@ -144,14 +144,14 @@ struct Solver::Impl {
     z3::check_result result = z3::unknown;
     if (session.known_unsat) {
       if (session.known_unsat(text())) result = z3::unsat;
-    } else if (known != memory.answers.end()) {
+    } else if (known != shared_.answers.end()) {
       result = known->second.result;
     } else if (linear || !session.hung) {
       ++session.queries;
       result = Ask(assertions, goal, linear, limit);
       std::vector<z3::expr> kept = assertions;
       kept.push_back(goal);
-      memory.answers.emplace(std::move(key), QueryCache::Impl::Answer{result, std::move(kept)});
+      shared_.answers.emplace(std::move(key), QueryCache::Impl::Answer{result, std::move(kept)});
     }
     if (result == z3::unsat && session.certify) {
       SmtQuery query = text();
@@ -162,7 +162,7 @@ struct Solver::Impl {
   }
 
   z3::check_result Ask(const std::vector<z3::expr>& assertions, const z3::expr& goal, bool linear, unsigned limit) {
-    if (linear) return Ask(Z3(), assertions, goal, limit, &memory.units);
+    if (linear) return Ask(Z3(), assertions, goal, limit, &shared_.units);
     // The search in non-linear arithmetic depends on the numbers of expressions, and so on earlier questions: with a
     // context of its own it depends on the query alone.
     CountSteps(kStepsOfContext);
@@ -229,10 +229,10 @@ struct Solver::Impl {
   }
 
   Context& ctx;
-  QueryCache::Impl& memory;
+  QueryCache::Impl& shared_;
 };
 
-Solver::Solver(Context* ctx) : impl_(std::make_unique<Impl>(ctx, ctx->session->memory->impl_.get())) {
+Solver::Solver(Context* ctx) : impl_(std::make_unique<Impl>(ctx, ctx->session->query_cache->impl_.get())) {
   ctx->oracle = this;
 }
 

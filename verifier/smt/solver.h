@@ -23,7 +23,7 @@ namespace rewright::verifier {
 using ClosureEquality = std::function<bool(const std::string& kind, const std::vector<Family>& a,
                                            const std::vector<Family>& b, const Guard& path)>;
 
-// The memory that the proofs of a rule's instances share: Z3's context, which takes milliseconds to set up, and the
+// Shared by the proofs of a rule's instances: Z3's context, which takes milliseconds to set up, and the
 // answers to queries, which strategies and instances repeat. Not thread-safe.
 class QueryCache {
  public:

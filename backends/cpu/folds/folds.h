@@ -43,7 +43,7 @@ class GroupFolds {
   GroupFolds(std::shared_ptr<const AllowedKernelRewrites> allowed, double least_operations)
       : allowed_(std::move(allowed)), least_operations_(least_operations) {}
 
-  // Joins the candidates that have a licensed fold and are accepted.
+  // Joins the candidates that have an allowed fold and are accepted.
   std::vector<FusedGroup> Join(const Graph& graph, std::vector<FusedGroup> groups,
                                const std::function<bool(const FusedGroup&)>& accept) const;
 

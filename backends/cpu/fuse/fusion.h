@@ -18,8 +18,8 @@
 //   5. Everything else is alone.
 //   6. A reduction along rows joins the pointwise group that alone reads what it gives, once a row, with the pointwise
 //      nodes and reshapes in between (row_groups.h), where a loop can be compiled for them: a norm of rows.
-//   7. Groups between products of activations, and these, are one where a licensed fold computes them
-//      (../folds/folds.h). FuseGraph leaves that to its callers, who know what is licensed.
+//   7. Groups between products of activations, and these, are one where an allowed fold computes them
+//      (../folds/folds.h). FuseGraph leaves that to its callers, who know what is allowed.
 // But for these every group has one node whose outputs escape, the last; all other nodes are read inside alone. So
 // groups, ordered by their last node, never depend on one another in a cycle. Pointwise next values of states come
 // behind all other groups, with what is fetched for them from a second tier of memory. A difference that only products
@@ -68,16 +68,16 @@ struct GroupFold;  // ../folds/folds.h
 
 struct FusedGroup {
   enum class Kind : uint8_t {
-    kConv,
-    kMatmul,
-    kQuantized,
-    kWeightGradient,
-    kPointwise,
-    kReduce,
-    kRows,
-    kView,
-    kFold,
-    kOther
+    kConv,            // a convolution, and what follows it at each element
+    kMatmul,          // a product, and what follows it at each element
+    kQuantized,       // a product or convolution of integers, between conversions
+    kWeightGradient,  // the gradient of a convolution by its weights
+    kPointwise,       // operators at each element
+    kReduce,          // a reduction, and what comes before it at each element
+    kRows,            // operators along rows: softmax, norms
+    kView,            // other shapes of the same memory
+    kFold,            // operators in one pass over an axis (core/fold)
+    kOther            // one node
   };
   Kind kind = Kind::kOther;
   Group group;

@@ -13,6 +13,9 @@
 #include "core/base/threads.h"
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/known_values.h"
+#include "core/onnx/export/conv_biases.h"
+#include "core/onnx/export/folded_weights.h"
+#include "core/onnx/export/remarks.h"
 #include "core/onnx/export/writer.h"
 #include "core/onnx/import/graph_importer.h"
 #include "core/onnx/named_sizes.h"
@@ -31,25 +34,9 @@ namespace {
 constexpr int64_t kLowestExportedOpset = 13;
 constexpr int64_t kHighestExportedOpset = 22;
 constexpr int64_t kDefaultOpset = 17;
-constexpr int64_t kMinCompactElements = 1024;  // smaller uniform tensors are written as they are
 
 // Returns the version of the format with which an opset appeared.
 int64_t IrVersionOf(int64_t opset) { return opset >= 21 ? 10 : opset >= 19 ? 9 : 8; }
-
-// The bias of a convolution: the sum, and the added value of shape [1, o, 1, 1].
-struct ConvBias {
-  NodeId sum = -1;
-  Value bias;
-};
-
-bool IsUniform(const Tensor& tensor) {
-  const size_t size = DTypeSize(tensor.dtype());
-  const auto* bytes = static_cast<const char*>(tensor.data());
-  for (int64_t i = 1; i < tensor.num_elements(); ++i) {
-    if (std::memcmp(bytes, bytes + static_cast<size_t>(i) * size, size) != 0) return false;
-  }
-  return true;
-}
 
 class Exporter {
  public:
@@ -62,6 +49,7 @@ class Exporter {
         sized_(std::move(sized)),
         source_(source != nullptr && source->arena() == graph.arena() ? source
                                                                       : nullptr),  // else it has no values of it
+        biases_(graph, options.fold_weights, [this](NodeId id) { return IsFolded(id); }),
         plan_(Plan()),
         writer_(opset_) {
     for (int i = 0; source_ != nullptr && i < source_->num_nodes(); ++i) writer_.KeepNodeName(source_->node(i).name());
@@ -76,7 +64,7 @@ class Exporter {
       const Node& node = graph_.node(id);
       if (node.op == nullptr) continue;
       for (size_t k = 0; k < node.outputs.size(); ++k) WriteKept(plan_.KeptFor(Value{id, static_cast<int32_t>(k)}));
-      if (!plan_.IsOwn(id) || absorbed_.contains(id)) continue;
+      if (!plan_.IsOwn(id) || biases_.IsAbsorbed(id)) continue;
       if (graph_.IsKnown(node) && !needed_.contains(id)) continue;
       RETURN_IF_ERROR(WriteNode(id));
     }
@@ -120,7 +108,7 @@ class Exporter {
       property->set_key(key);
       property->set_value(value);
     }
-    AddFunctions(&model);
+    if (source_ != nullptr) CopyFunctions(*source_, writer_.nodes(), &model);
     AddAnnotations(model.mutable_graph());
     onnx::GraphProto& graph = *model.mutable_graph();
     graph.set_name(metadata_.graph_name.empty() ? "graph" : metadata_.graph_name);
@@ -136,7 +124,7 @@ class Exporter {
       for (const auto& [name, type] : described_) Describe(name, type, graph.add_value_info());
     }
     if (source_ != nullptr) CopyRemarks(source_->graph().value_info(), graph.mutable_value_info());
-    if (WritesTail()) CopyUnread(&graph);
+    if (WritesTail()) CopyUnread(*source_, &graph);
     for (onnx::NodeProto& node : writer_.nodes()) graph.add_node()->Swap(&node);
     return model;
   }
@@ -246,30 +234,6 @@ class Exporter {
     }
   }
 
-  // Copies the file's declarations of tensors that only the tail knows: inputs and weights of other types, results of
-  // the tail.
-  void CopyUnread(onnx::GraphProto* graph) const {
-    const auto unread = [&](const std::string& name) { return !source_->has(name); };
-    for (const onnx::ValueInfoProto& info : source_->graph().input()) {
-      if (unread(info.name())) *graph->add_input() = info;
-    }
-    for (const onnx::TensorProto& tensor : source_->graph().initializer()) {
-      if (unread(tensor.name())) *graph->add_initializer() = tensor;
-    }
-    for (const onnx::ValueInfoProto& info : source_->graph().value_info()) {
-      if (unread(info.name())) *graph->add_value_info() = info;
-    }
-  }
-
-  // Writes the functions of the file, with those that they call, if a kept node calls one.
-  void AddFunctions(onnx::ModelProto* model) {
-    if (source_ == nullptr) return;
-    const auto& functions = source_->functions();
-    const bool called = std::any_of(writer_.nodes().begin(), writer_.nodes().end(),
-                                    [&](const onnx::NodeProto& node) { return CallsFunction(node, functions); });
-    if (called) *model->mutable_functions() = functions;
-  }
-
   // Copies the file's annotations of its graph and of those quantized tensors that still exist.
   void AddAnnotations(onnx::GraphProto* graph) {
     if (source_ == nullptr) return;
@@ -294,34 +258,6 @@ class Exporter {
       tensors->insert(writer_.AddInitializer(parameter.value(), *elements));
     }
     return true;
-  }
-
-  // Copies fields that are newer than the version of ONNX read here: metadata of graphs and tensors.
-  template <typename Message>
-  static void CopyUnknown(const Message& from, Message* to) {
-    to->GetReflection()->MutableUnknownFields(to)->MergeFrom(from.GetReflection()->GetUnknownFields(from));
-  }
-
-  // Copies the file's remarks about tensors besides their types.
-  static void CopyRemarks(const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>& from,
-                          google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>* to) {
-    absl::flat_hash_map<std::string, const onnx::ValueInfoProto*> by_name;
-    for (const onnx::ValueInfoProto& info : from) by_name.emplace(info.name(), &info);
-    for (onnx::ValueInfoProto& info : *to) {
-      const auto found = by_name.find(info.name());
-      if (found == by_name.end()) continue;
-      const onnx::ValueInfoProto& read = *found->second;
-      if (read.has_doc_string()) info.set_doc_string(read.doc_string());
-      CopyUnknown(read, &info);
-      if (read.type().has_denotation()) info.mutable_type()->set_denotation(read.type().denotation());
-      const auto& declared = read.type().tensor_type().shape();
-      auto* const shape = info.mutable_type()->mutable_tensor_type()->mutable_shape();
-      for (int axis = 0; axis < std::min(declared.dim_size(), shape->dim_size()); ++axis) {
-        if (declared.dim(axis).has_denotation()) {
-          shape->mutable_dim(axis)->set_denotation(declared.dim(axis).denotation());
-        }
-      }
-    }
   }
 
   void Describe(const std::string& name, const TensorType& type, onnx::ValueInfoProto* info) const {
@@ -349,13 +285,11 @@ class Exporter {
   // Returns the imported opset, limited to those that are written or to the source's if that is higher, and raised to
   // what own forms need. A large raise means that fewer nodes of the source can stay.
   ExportPlan Plan() {
-    FindConvBiases();
     const auto imported = metadata_.opsets.find("");
     opset_ = imported == metadata_.opsets.end() ? kDefaultOpset : imported->second;
     opset_ = std::max(opset_, kLowestExportedOpset);
     if (source_ == nullptr) opset_ = std::min(opset_, kHighestExportedOpset);
-    absl::flat_hash_map<NodeId, NodeId> sums;
-    for (const auto& [conv, bias] : biases_) sums[conv] = bias.sum;
+    const absl::flat_hash_map<NodeId, NodeId> sums = biases_.sums();
     absl::flat_hash_set<NodeId> sized;
     for (size_t i = 0; i < sized_.size(); ++i) {
       if (sized_[i]) sized.insert(graph_.nodes()[i]);
@@ -370,9 +304,7 @@ class Exporter {
       }
       if (needed == opset_) {
         for (const auto& [conv, sum] : sums) {
-          if (plan.IsOwn(sum)) continue;
-          biases_.erase(conv);
-          absorbed_.erase(sum);
+          if (!plan.IsOwn(sum)) biases_.Drop(conv);
         }
         return plan;
       }
@@ -446,9 +378,9 @@ class Exporter {
       return computed_.at(given);
     }
     if (node.op == nullptr) {
-      WriteTensor(name, *graph_.arena()->Elements(value.node), options_.compact_uniform && source_ == nullptr);
+      writer_.AddTensor(name, *graph_.arena()->Elements(value.node), options_.compact_uniform && source_ == nullptr);
     } else if (const auto folded = folded_.find(value); folded != folded_.end()) {
-      WriteTensor(name, folded->second, options_.compact_uniform);
+      writer_.AddTensor(name, folded->second, options_.compact_uniform);
     } else {
       return name;
     }
@@ -456,68 +388,11 @@ class Exporter {
     return name;
   }
 
-  void WriteTensor(const std::string& name, const Tensor& tensor, bool compact) {
-    if (!compact || tensor.num_elements() < kMinCompactElements || !IsUniform(tensor)) {
-      writer_.AddInitializer(name, tensor);
-      return;
-    }
-    writer_.AddNode("ConstantOfShape", {writer_.Ints(tensor.shape())}, {name});
-    onnx::AttributeProto* value = writer_.nodes().back().add_attribute();
-    value->set_name("value");
-    value->set_type(onnx::AttributeProto::TENSOR);
-    Tensor element(TensorType{tensor.dtype(), {1}});
-    std::memcpy(element.data(), tensor.data(), DTypeSize(tensor.dtype()));
-    FillTensor("", element, value->mutable_t());
-  }
-
   // ---- conv2d and add as Conv with a bias
-
-  // Returns the operand of `sum` other than `conv`, if it can be a bias.
-  std::optional<Value> BiasOperand(const Node& sum, Value conv) const {
-    const Value other = sum.operands[0] == conv ? sum.operands[1] : sum.operands[0];
-    if (other == conv || !graph_.IsKnown(other)) return std::nullopt;
-    Shape shape = graph_.type(other).shape;
-    if (shape.size() > 4) return std::nullopt;
-    shape.insert(shape.begin(), 4 - shape.size(), 1);
-    const bool one_for_all = shape == Shape{1, 1, 1, 1} && options_.fold_weights;
-    if (!one_for_all && shape != Shape{1, graph_.type(conv).shape[1], 1, 1}) return std::nullopt;
-    return other;
-  }
-
-  // Returns a vector of which the value is a reshape; the reshape is then not needed.
-  std::optional<Value> VectorBehind(Value bias) const {
-    const Node& node = graph_.node(bias.node);
-    if (node.op != ops::Reshape() || graph_.type(bias).num_elements() == 1) return std::nullopt;
-    const Value vector = node.operands[0];
-    return graph_.type(vector).rank() == 1 ? std::optional<Value>(vector) : std::nullopt;
-  }
-
-  void FindConvBiases() {
-    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
-      const NodeId id = graph_.nodes()[i];
-      const Node& conv = graph_.node(id);
-      const Value result{id, 0};
-      if (!graph_.IsRun(conv) || conv.op != ops::Conv2d() || graph_.is_output(result)) continue;
-      if (graph_.users(static_cast<int>(i)).size() != 1) continue;
-      const NodeId sum_id = graph_.nodes()[graph_.users(static_cast<int>(i))[0]];
-      const Node& sum = graph_.node(sum_id);
-      if (sum.op != ops::Add()) continue;
-      const std::optional<Value> bias = BiasOperand(sum, result);
-      if (!bias) continue;
-      // If weights are not computed at export, the nodes that compute the bias may come after the convolution; a leaf
-      // has no node.
-      const std::optional<Value> vector = VectorBehind(*bias);
-      if (!IsFolded(bias->node) && !(vector && IsLeaf(*vector))) continue;
-      biases_[id] = ConvBias{sum_id, *bias};
-      bias_values_.insert(*bias);
-      if (vector) bias_values_.insert(*vector);
-      absorbed_.insert(sum_id);
-    }
-  }
 
   // Returns the bias as a vector of one element per channel, all equal if it is a single number.
   std::string ReadBias(Value bias, int64_t channels) {
-    if (const auto vector = VectorBehind(bias)) return Read(*vector);
+    if (const auto vector = biases_.VectorBehind(bias)) return Read(*vector);
     std::string& name = bias_names_[{bias, channels}];  // several convolutions may read it
     if (!name.empty()) return name;
     const Tensor& tensor = IsLeaf(bias) ? *graph_.arena()->Elements(bias.node) : folded_.at(bias);
@@ -531,48 +406,20 @@ class Exporter {
 
   // ---- weights that are computed at export
 
-  // Returns the known values, leaves excluded, that run-time nodes and outputs read.
-  std::vector<Value> NeededWeights() const {
-    std::set<Value> needed;
-    const auto need = [&](Value value) {
-      if (!IsLeaf(value) && graph_.IsKnown(value)) needed.insert(value);
-    };
-    for (const auto& [i, kept] : plan_.kept()) {
-      for (const auto& [theirs, ours] : kept.bindings) {
-        if (ours != theirs) need(ours);
-      }
-    }
-    for (NodeId id : graph_.nodes()) {
-      const Node& node = graph_.node(id);
-      if (!graph_.IsRun(node) || !plan_.IsOwn(id)) continue;
-      for (Value operand : node.operands) {
-        const bool is_bias = absorbed_.contains(id) && graph_.IsKnown(operand);
-        need(is_bias ? VectorBehind(operand).value_or(operand) : operand);
-      }
-    }
-    for (const Output& output : graph_.outputs()) need(output.value);
-    return std::vector<Value>(needed.begin(), needed.end());
-  }
-
-  bool IsFolded(NodeId known) const {
-    return options_.fold_weights && (sized_.empty() || !sized_[graph_.index(known)]);
-  }
+  bool IsFolded(NodeId known) const { return options_.fold_weights && !IsSized(known); }
+  bool IsSized(NodeId id) const { return !sized_.empty() && sized_[graph_.index(id)]; }
 
   absl::Status FoldWeights() {
-    std::vector<Value> open = NeededWeights();
-    std::set<Value> folded;
-    while (!open.empty()) {
-      const Value value = open.back();
-      open.pop_back();
-      if (IsLeaf(value)) continue;
-      if (IsFolded(value.node)) {
-        folded.insert(value);
-      } else if (needed_.insert(value.node).second) {
-        const Node& node = graph_.node(value.node);
-        open.insert(open.end(), node.operands.begin(), node.operands.end());
-      }
-    }
-    ComputeInFile(&folded);
+    const ExportedGraph exported{graph_,
+                                 source_,
+                                 plan_,
+                                 biases_,
+                                 opset_,
+                                 [this](NodeId id) { return IsFolded(id); },
+                                 [this](NodeId id) { return IsSized(id); }};
+    WeightChoice choice = ChooseFolded(exported);
+    needed_ = std::move(choice.computed);
+    const std::set<Value>& folded = choice.folded;
     if (folded.empty()) return absl::OkStatus();
     const std::vector<Value> values(folded.begin(), folded.end());
     const auto tensors = ComputeKnown(graph_.arena(), values, NumThreads(0));
@@ -584,72 +431,6 @@ class Exporter {
       if (folded.contains(output.value)) Read(output.value);
     }
     return absl::OkStatus();
-  }
-
-  // Removes from `folded` values whose tensors would take more bytes than the weights that they alone read: such
-  // weights are narrower, or other nodes read them too. Only values that the file computes, or that are made of at most
-  // kSmallBytes of weights, are removed; the written file computes them.
-  void ComputeInFile(std::set<Value>* folded) {
-    if (source_ == nullptr) return;
-    absl::flat_hash_set<NodeId> read = LeavesRead();
-    std::vector<Value> largest;
-    for (Value value : *folded) {
-      if (graph_.type(value).num_bytes() > kSmallBytes && !bias_values_.contains(value)) largest.push_back(value);
-    }
-    std::stable_sort(largest.begin(), largest.end(),
-                     [&](Value a, Value b) { return graph_.type(a).num_bytes() > graph_.type(b).num_bytes(); });
-    for (Value value : largest) {
-      const std::optional<std::vector<NodeId>> cone = WritableCone(value.node);
-      if (!cone) continue;
-      int64_t all = 0, more = 0;
-      for (NodeId id : *cone) {
-        if (graph_.node(id).op != nullptr) continue;
-        all += graph_.type({id, 0}).num_bytes();
-        if (!read.contains(id)) more += graph_.type({id, 0}).num_bytes();
-      }
-      const bool is_of_file = source_->producer(graph_.arena()->name(value)) >= 0;
-      if (!(is_of_file || all <= kSmallBytes) || more + kSmallBytes > graph_.type(value).num_bytes()) continue;
-      folded->erase(value);
-      for (NodeId id : *cone) (graph_.node(id).op == nullptr ? read : needed_).insert(id);
-    }
-  }
-
-  // Returns the nodes that own and kept nodes read; weights and constants among them are written in any case.
-  absl::flat_hash_set<NodeId> LeavesRead() const {
-    absl::flat_hash_set<NodeId> read;
-    for (NodeId id : graph_.nodes()) {
-      const Node& node = graph_.node(id);
-      if (!graph_.IsRun(node) || !plan_.IsOwn(id)) continue;
-      for (Value operand : node.operands) read.insert(operand.node);
-    }
-    for (const auto& [i, kept] : plan_.kept()) {
-      std::vector<int> written = kept.before;
-      written.push_back(i);
-      for (int at : written) {
-        for (const std::string& name : source_->node(at).input()) {
-          if (name.empty()) continue;
-          const auto bound = kept.bindings.find(source_->value(name));
-          read.insert((bound == kept.bindings.end() ? source_->value(name) : bound->second).node);
-        }
-      }
-    }
-    return read;
-  }
-
-  // Returns the known node and all nodes below it; null if one of them cannot be written at every size.
-  std::optional<std::vector<NodeId>> WritableCone(NodeId id) const {
-    std::vector<NodeId> cone = {id};
-    absl::flat_hash_set<NodeId> seen = {id};
-    for (size_t i = 0; i < cone.size(); ++i) {
-      const Node& node = graph_.node(cone[i]);
-      if (!sized_.empty() && sized_[graph_.index(cone[i])]) return std::nullopt;
-      const OnnxForm* form = node.op == nullptr ? nullptr : FindOnnxForm(node.op->name);
-      if (node.op != nullptr && (form == nullptr || form->min_opset > opset_ || IsForeign(node))) return std::nullopt;
-      for (Value operand : node.operands) {
-        if (seen.insert(operand.node).second) cone.push_back(operand.node);
-      }
-    }
-    return cone;
   }
 
   // ---- nodes
@@ -669,9 +450,9 @@ class Exporter {
       exported.inputs.push_back(Read(operand));
     }
     NodeId result = id;
-    if (const auto bias = biases_.find(id); bias != biases_.end()) {
-      exported.inputs.push_back(ReadBias(bias->second.bias, node.outputs[0].shape[1]));
-      result = bias->second.sum;
+    if (const auto sum = biases_.sums().find(id); sum != biases_.sums().end()) {
+      result = sum->second;
+      exported.inputs.push_back(ReadBias(biases_.BiasOf(result), node.outputs[0].shape[1]));
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const Value value{result, static_cast<int32_t>(i)};
@@ -732,10 +513,8 @@ class Exporter {
   const ExportOptions& options_;
   const std::vector<bool> sized_;
   const OnnxSource* const source_;
-  absl::flat_hash_map<NodeId, ConvBias> biases_;                            // by convolution
+  ConvBiases biases_;
   absl::flat_hash_map<std::pair<Value, int64_t>, std::string> bias_names_;  // of vectors that were written
-  absl::flat_hash_set<NodeId> absorbed_;                                    // sums that are part of a Conv
-  absl::flat_hash_set<Value> bias_values_;                                  // of convolutions
   int64_t opset_ = 0;
   const ExportPlan plan_;
   OnnxWriter writer_;

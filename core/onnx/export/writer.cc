@@ -1,9 +1,25 @@
 #include "core/onnx/export/writer.h"
 
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "core/onnx/proto.h"
 
 namespace rewright {
+namespace {
+
+constexpr int64_t kMinCompactElements = 1024;  // smaller uniform tensors are written as they are
+
+bool IsUniform(const Tensor& tensor) {
+  const size_t size = DTypeSize(tensor.dtype());
+  const auto* bytes = static_cast<const char*>(tensor.data());
+  for (int64_t i = 1; i < tensor.num_elements(); ++i) {
+    if (std::memcmp(bytes, bytes + static_cast<size_t>(i) * size, size) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 std::string OnnxWriter::UniqueName(const std::string& wanted) {
   if (!wanted.empty() && Reserve(wanted)) return wanted;
@@ -54,6 +70,20 @@ std::string OnnxWriter::NumberedNodeName(const std::string& stem) {
 const std::string& OnnxWriter::AddInitializer(const std::string& name, const Tensor& tensor) {
   initializers_.emplace_back(name, tensor);
   return initializers_.back().first;
+}
+
+void OnnxWriter::AddTensor(const std::string& name, const Tensor& tensor, bool compact) {
+  if (!compact || tensor.num_elements() < kMinCompactElements || !IsUniform(tensor)) {
+    AddInitializer(name, tensor);
+    return;
+  }
+  AddNode("ConstantOfShape", {Ints(tensor.shape())}, {name});
+  onnx::AttributeProto* value = nodes_.back().add_attribute();
+  value->set_name("value");
+  value->set_type(onnx::AttributeProto::TENSOR);
+  Tensor element(TensorType{tensor.dtype(), {1}});
+  std::memcpy(element.data(), tensor.data(), DTypeSize(tensor.dtype()));
+  FillTensor("", element, value->mutable_t());
 }
 
 std::string OnnxWriter::Ints(const std::vector<int64_t>& values) {

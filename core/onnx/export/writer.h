@@ -71,6 +71,9 @@ class OnnxWriter {
   void KeepNodeName(const std::string& name) { file_names_.insert(name); }
   // Adds an initializer; `name` must be free (UniqueName). Returns the name.
   const std::string& AddInitializer(const std::string& name, const Tensor& tensor);
+  // Adds a tensor as an initializer, or, where `compact` and its elements are many and equal, as a node that repeats
+  // one.
+  void AddTensor(const std::string& name, const Tensor& tensor, bool compact);
   // Return the names of lists and numbers that nodes read; equal ones are one initializer.
   std::string Ints(const std::vector<int64_t>& values);
   std::string Number(DType dtype, double value);

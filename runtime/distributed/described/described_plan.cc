@@ -5,10 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
 #include "runtime/distributed/collective_rounds.h"
 #include "runtime/distributed/expand_runs.h"
@@ -447,57 +444,6 @@ KeptOfRank KeptOf(const Sizes& of, const RankParameters& parameters) {
   return {(parameters.shared / dp + parameters.apart) * (model.state_bytes + model.weight_bytes),
           of.parts.Update(static_cast<double>(parameters.shared / dp + parameters.apart))};
 }
-
-}  // namespace
-
-absl::StatusOr<DescribedLayout> ParseDescribedLayout(const std::string& text) {
-  DescribedLayout layout;
-  std::vector<std::string> others;
-  int ep = 1;
-  for (const std::string& part : std::vector<std::string>(absl::StrSplit(text, ','))) {
-    const std::vector<std::string> sides = absl::StrSplit(part, '=');
-    const std::string value = sides.size() == 2 ? sides[1] : "";
-    bool good = true;
-    if (sides[0] == "remat") {
-      good = value == "none" || value == "full";
-      layout.recompute = value == "full";
-    } else if (sides[0] == "overlap") {
-      good = value == "0" || value == "1";
-      layout.overlap = value == "1";
-    } else if (sides[0] == "inner") {
-      good = value == "pp" || value == "dp";
-      layout.replicas_inside = value == "dp";
-    } else if (sides[0] == "ep") {
-      good = absl::SimpleAtoi(value, &ep) && ep > 0;
-    } else {
-      others.push_back(part);
-    }
-    if (!good) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--layout: found `", part, "`, expected remat=none|full, overlap=0|1, inner=pp|dp or ep=N"));
-    }
-  }
-  if (!others.empty()) {
-    ASSIGN_OR_RETURN(layout.ranks, ParseLayout(absl::StrJoin(others, ",")));
-  }
-  if (ep != 1 && ep != layout.ranks.dp) {
-    return absl::InvalidArgumentError(absl::StrCat("--layout: found ep=", ep, ", expected 1 or dp, ", layout.ranks.dp));
-  }
-  layout.expert_parallel = ep > 1;
-  return layout;
-}
-
-std::string PrintLayout(const DescribedLayout& layout) {
-  std::string text = PrintLayout(layout.ranks);
-  const auto add = [&](const std::string& part) { absl::StrAppend(&text, text.empty() ? "" : ",", part); };
-  if (layout.recompute) add("remat=full");
-  if (layout.overlap) add("overlap=1");
-  if (layout.replicas_inside) add("inner=dp");
-  if (layout.expert_parallel) add(absl::StrCat("ep=", layout.ranks.dp));
-  return text;
-}
-
-namespace {
 
 DescribedLayout WithMicroBatches(DescribedLayout layout, const DescribedModel& model) {
   if (layout.ranks.micro == 0) layout.ranks.micro = model.batch;

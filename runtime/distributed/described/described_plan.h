@@ -7,30 +7,16 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "runtime/distributed/cluster.h"
+#include "runtime/distributed/described/described_layout.h"
 #include "runtime/distributed/described/described_model.h"
 #include "runtime/distributed/plan.h"
-#include "runtime/distributed/rank_layout.h"
 #include "runtime/distributed/simulate.h"
 
 namespace rewright::distributed {
-
-struct DescribedLayout {
-  RankLayout ranks;
-  bool recompute = false;        // remat=full: a layer keeps what it reads, and is computed again for its gradients
-  bool overlap = false;          // overlap=1: products and collectives of tensor parallel in parts, beside one another
-  bool replicas_inside = false;  // inner=dp: replicas of a stage are neighbours, rather than the stages of a replica
-  bool expert_parallel = false;  // ep=N, the number of replicas: every replica has its part of the experts
-};
-
-// The keys of ParseLayout, and remat=none|full, overlap=0|1, inner=pp|dp and ep=1|DP. micro=0 is one sample a
-// micro-batch.
-absl::StatusOr<DescribedLayout> ParseDescribedLayout(const std::string& text);
-std::string PrintLayout(const DescribedLayout& layout);
 
 struct DescribedStep {
   Plan plan;

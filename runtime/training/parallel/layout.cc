@@ -19,6 +19,12 @@ std::string WeightOf(const std::string& state) {
   return state;
 }
 
+absl::Status CheckPlaces(const StateAxes& places, int ranks) {
+  if (!places.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.places: is missing; the layout tp=", ranks, " cuts weights as it says"));
+}
+
 absl::StatusOr<StateAxes> PlacedStates(const Graph& graph, const StateAxes& places,
                                        const std::vector<std::string>& inputs) {
   StateAxes placed;

@@ -25,6 +25,9 @@ using StateAxes = std::vector<std::pair<std::string, int>>;
 absl::StatusOr<StateAxes> PlacedStates(const Graph& graph, const StateAxes& places,
                                        const std::vector<std::string>& inputs = {});
 
+// Error: no places, where tp cuts weights over `ranks` ranks.
+absl::Status CheckPlaces(const StateAxes& places, int ranks);
+
 // The optimizer's states for weights, with zero=3 the weights themselves, each cut along SharedAxis (optimizer.h), or
 // where `degree` does not divide its size, along the first axis that it divides; and with micro-batches the sums of
 // gradients of these weights, which are inputs. Tensors without such an axis are left out.

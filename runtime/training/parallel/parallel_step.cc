@@ -23,18 +23,12 @@
 namespace rewright {
 namespace {
 
-absl::Status CheckPlaces(const TrainConfig& config, int size) {
-  if (!config.places.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.places: is missing; the layout tp=", size, " cuts weights as it says"));
-}
-
 // Tensor and context parallel: both graphs are run by the group together. `inputs` are those of the model.
 absl::StatusOr<std::unique_ptr<RankExecutable>> PrepareInGroup(const Graph& graph,
                                                                const std::vector<std::string>& inputs,
                                                                const TrainConfig& config, const SharingOptions& sharing,
                                                                Communicator& group, GraphRunner& runner) {
-  RETURN_IF_ERROR(CheckPlaces(config, group.size()));
+  RETURN_IF_ERROR(CheckPlaces(config.places, group.size()));
   ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, config.places, inputs));
   ASSIGN_OR_RETURN(const Graph cut, sharing.cut(graph, axes, group.size(), group, /*exact_only=*/false));
   return RankExecutable::Create(cut, group, runner, RankExecutable::InputForm::kWhole, sharing.rewrite_part);
@@ -208,12 +202,8 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph& gradie
   if (layout.tp > 1) {
     ASSIGN_OR_RETURN(placed, PlacesOfPasses(gradients, config, layout.tp));
   }
-  const distributed::PipelineShape shape{
-      .ranks = layout.pp,
-      .tensor_parallel = layout.tp,
-      .chunks = layout.chunks,
-      .split_backward = layout.schedule == distributed::PipelineSchedule::kZeroBubble};
-  const absl::StatusOr<PipelinePlan> stages = PlanPipeline(gradients, step, updated, shape, KnownByAll(sharing, ranks));
+  const absl::StatusOr<PipelinePlan> stages =
+      PlanPipeline(gradients, step, updated, layout.pipeline(), KnownByAll(sharing, ranks));
   if (!stages.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), stages.status());
   ParallelStep made;
   const int zero = layout.dp > 1 ? layout.zero : 0;
@@ -234,7 +224,7 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph& gradie
   parts.plan = stages->Tensors(step, layout.dp, config.step.micro_batches, cuts);
   for (distributed::PlanSubgraph& pass : parts.plan.subgraphs)
     pass.over = layout.tp > 1 ? parts.plan.mesh.Find("tp") : -1;
-  distributed::WritePipeline(shape, layout.schedule, zero, &parts.plan);
+  distributed::WritePipeline(layout.pipeline(), layout.schedule, zero, &parts.plan);
   for (size_t p = 0; p < parts.plan.subgraphs.size(); ++p) {
     const int stage = stages->layers.LayerOf(static_cast<int>(p));
     const Graph& pass = stages->layers.subgraphs.subgraphs[p].graph;
@@ -349,13 +339,13 @@ absl::Status AddSumsOfLayers(const Graph& step, const Graph& gradients, const st
 MeshCommunicators::MeshCommunicators(Communicator& all, const RankLayout& layout)
     : all_(all),
       model_parallel_(GroupOf(all, layout.ModelParallelGroup(all.rank()))),
-      tensor_parallel_(GroupOf(all, layout.TensorParallelGroup(all.rank()))),
+      tensor_parallel_(GroupOf(all, layout.PassGroup(all.rank()))),
       pipeline_(GroupOf(all, layout.PipelineGroup(all.rank()))),
       data_parallel_(GroupOf(all, layout.DataParallelGroup(all.rank()))),
       shards_(GroupOf(all, layout.ShardOrder())) {}
 
 absl::StatusOr<StateAxes> PlacesOfPasses(const Graph& gradients, const TrainConfig& config, int tp) {
-  RETURN_IF_ERROR(CheckPlaces(config, tp));
+  RETURN_IF_ERROR(CheckPlaces(config.places, tp));
   return PlacedStates(gradients, config.places, Signature(gradients).input_names);
 }
 

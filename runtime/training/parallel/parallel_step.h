@@ -23,16 +23,16 @@ namespace rewright {
 struct SharingOptions {
   RankLayout layout;
   // Cuts a graph over `degree` devices, its states and inputs along these axes, by laws that keep the bits where
-  // `exact_only`; called by all of these ranks, which get the same graph. Needed for tp and zero.
+  // `exact_only`; called by all of these ranks, which get the same graph. Needed for tp, cp and zero.
   std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, int degree, Communicator&, bool exact_only)> cut;
-  // Like `cut`, but by this process alone, without communication: only for plans of stages that tp cuts.
+  // Like `cut`, but by this process alone, without communication: for plans and claims of steps that tp or cp cuts.
   std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, int degree)> cut_alone;
-  // Gives the graph that a rank runs instead of its part of a graph that tp cuts; null: the part as it is.
+  // Gives the graph that a rank runs instead of its part of a graph that tp or cp cuts; null: the part as it is.
   RankExecutable::RewritePart rewrite_part;
   // Knowledge by which the model is cut into layers and stages. Seconds are asked on rank 0 alone, groups are the same
   // on all ranks.
   DeviceCosts device;
-  // ParallelStep::claim is wanted. Needs `cut_alone` for tp.
+  // ParallelStep::claim is wanted. Needs `cut_alone` for tp and cp.
   bool claims = false;
   // Lists that run instead of those of the layout: of a plan with its tensors and subgraphs.
   std::optional<distributed::Plan> lists;
@@ -48,7 +48,7 @@ class MeshCommunicators {
 
   Communicator& all() const { return all_; }
   Communicator& model_parallel() const { return *model_parallel_; }    // RankLayout::ModelParallelGroup
-  Communicator& tensor_parallel() const { return *tensor_parallel_; }  // TensorParallelGroup
+  Communicator& tensor_parallel() const { return *tensor_parallel_; }  // PassGroup
   Communicator& pipeline() const { return *pipeline_; }                // PipelineGroup
   Communicator& data_parallel() const { return *data_parallel_; }      // DataParallelGroup
   Communicator& shards() const { return *shards_; }                    // all, in the order of their shards

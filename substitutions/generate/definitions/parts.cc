@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/ir/rewrite.h"
+#include "core/ops/ops.h"
 
 namespace rewright::generate {
 namespace {

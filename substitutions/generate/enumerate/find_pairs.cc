@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/ops/ops.h"
 #include "substitutions/generate/enumerate/enumerate.h"
 #include "substitutions/generate/enumerate/enumeration_journal.h"
 #include "substitutions/generate/enumerate/field.h"

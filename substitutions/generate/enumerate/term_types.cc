@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/ir/rewrite.h"
+#include "core/ops/ops.h"
 #include "substitutions/generate/enumerate/field.h"
 #include "substitutions/generate/enumerate/terms.h"
 

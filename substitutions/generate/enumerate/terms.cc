@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/ops/ops.h"
 #include "substitutions/generate/enumerate/field.h"
 
 namespace rewright::generate {

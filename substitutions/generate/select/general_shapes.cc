@@ -7,6 +7,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ir/rewrite.h"
+#include "core/ops/ops.h"
 
 namespace rewright::generate {
 namespace {

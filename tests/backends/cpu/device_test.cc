@@ -6,6 +6,7 @@
 #include "backends/device_factory.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
+#include "core/ops/ops.h"
 #include "gmock/gmock.h"
 #include "runtime/executor.h"
 #include "tests/backends/cpu/runner_util.h"

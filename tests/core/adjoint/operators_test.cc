@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/adjoint/adjoint.h"
 #include "core/interpreter/interpreter.h"
+#include "core/ops/ops.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/core/adjoint/derivative_util.h"

@@ -19,6 +19,7 @@
 #include "core/autodiff/autodiff.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
+#include "core/ops/ops.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

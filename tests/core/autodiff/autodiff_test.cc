@@ -14,6 +14,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
+#include "core/ops/ops.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/core/adjoint/derivative_util.h"

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/interpreter/oracle.h"
 #include "core/ir/random_tensors.h"
+#include "core/ops/ops.h"
 #include "core/tensor/compare.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

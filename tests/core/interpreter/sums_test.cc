@@ -9,6 +9,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/oracle.h"
 #include "core/ir/random_tensors.h"
+#include "core/ops/ops.h"
 #include "core/tensor/compare.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

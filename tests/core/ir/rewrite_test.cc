@@ -6,6 +6,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/ir/op.h"
 #include "core/ir/random_tensors.h"
+#include "core/ops/ops.h"
 #include "core/tensor/compare.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "core/ir/op.h"
+#include "core/ops/ops.h"
 
 namespace rewright {
 namespace {

@@ -8,6 +8,7 @@
 #include "core/interpreter/oracle.h"
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
+#include "core/ops/ops.h"
 #include "gmock/gmock.h"
 #include "tests/counts.h"
 

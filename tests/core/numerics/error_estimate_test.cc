@@ -10,6 +10,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/ir/random_tensors.h"
 #include "core/numerics/rounding_op.h"
+#include "core/ops/ops.h"
 #include "tests/core/ops/ops_util.h"
 #include "tests/support/parsed_graph.h"
 
@@ -97,9 +98,10 @@ TEST(ErrorEstimate, NormsAndSoftmax) {
 TEST(ErrorEstimate, MasksOfInfinities) {
   Tensor mask({DType::kFloat32, {6, 6}});
   for (int64_t i = 0; i < 36; ++i) mask.Set(i, i % 6 > i / 6 ? -HUGE_VAL : 0);
-  ExpectErrors("input x: f32[6,6]\nstate mask: f32[6,6]\n%1 = add(x, mask)\n%2 = softmax(%1, axis=1)\n"
-               "%3 = matmul(%2, x)\noutput y = %3\n",
-               0.1, 2, "", {{"mask", mask}});
+  ExpectErrors(
+      "input x: f32[6,6]\nstate mask: f32[6,6]\n%1 = add(x, mask)\n%2 = softmax(%1, axis=1)\n"
+      "%3 = matmul(%2, x)\noutput y = %3\n",
+      0.1, 2, "", {{"mask", mask}});
 }
 
 TEST(ErrorEstimate, NarrowTypes) {

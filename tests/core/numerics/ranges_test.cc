@@ -13,6 +13,7 @@
 #include "core/base/files.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/random_tensors.h"
+#include "core/ops/ops.h"
 #include "tests/core/ops/ops_util.h"
 #include "tests/support/parsed_graph.h"
 #include "tests/support/temporary_folder.h"

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "core/ir/op.h"
+#include "core/ops/ops.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops_util.h"

@@ -1,4 +1,6 @@
 // Tests properties of every declaration, and shapes worked out by hand.
+#include "core/ops/ops.h"
+
 #include <cmath>
 #include <set>
 #include <string>

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/ir/op.h"
+#include "core/ops/ops.h"
 #include "gtest/gtest.h"
 #include "tests/counts.h"
 

@@ -9,6 +9,7 @@
 
 #include "core/interpreter/interpreter.h"
 #include "core/ir/op.h"
+#include "core/ops/ops.h"
 #include "gtest/gtest.h"
 
 namespace rewright {

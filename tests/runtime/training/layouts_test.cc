@@ -39,7 +39,7 @@ TEST(LayoutTest, IsReadAndChecked) {
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_EQ(all->chunks, 2);
   EXPECT_THAT(all->ModelParallelGroup(9), ElementsAre(6, 7, 8, 9, 10, 11));
-  EXPECT_THAT(all->TensorParallelGroup(9), ElementsAre(8, 9));
+  EXPECT_THAT(all->PassGroup(9), ElementsAre(8, 9));
   EXPECT_THAT(all->PipelineGroup(9), ElementsAre(7, 9, 11));
   EXPECT_THAT(all->DataParallelGroup(9), ElementsAre(3, 9));
   EXPECT_THAT(ParseLayout("dp=2,tp=2,zero=1", 4)->ShardOrder(), ElementsAre(0, 2, 1, 3));

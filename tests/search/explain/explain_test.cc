@@ -44,6 +44,14 @@ TEST(Explain, ALeafIsNoOperator) {
   EXPECT_EQ(answers[0].reason, "expected neg, found the input x");
 }
 
+TEST(Explain, APatternWithoutItsSecondRoot) {
+  const std::string rules = "rule r\n  exp(neg(x)), relu(neg(x)) => relu(x), exp(x)\n";
+  const auto answers = Explain(rules, "input x: f32[2,3]\n%0 = neg(x)\n%1 = exp(%0)\noutput y = %1\n");
+  EXPECT_THAT(answers, ElementsAre(AllOf(Field(&RuleAtNode::fit, Fit::kPart), Field(&RuleAtNode::matched, 2),
+                                         Field(&RuleAtNode::of, 3), Field(&RuleAtNode::at, "neg#1"),
+                                         Field(&RuleAtNode::reason, "found no further relu that reads it"))));
+}
+
 TEST(Explain, AttributesAndConstantsAreNamed) {
   const auto attribute = Explain("rule r\n  softmax(x[a, b], axis=0) => relu(x)\n",
                                  "input x: f32[2,3]\n%0 = softmax(x, axis=1)\noutput y = %0\n");

@@ -38,6 +38,10 @@ TEST(PlotTest, PlacesLieInTheFrameAndTitlesAreText) {
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
 }
 
+TEST(PlotTest, AConstantLiesInTheMiddleOfItsOwnScale) {
+  EXPECT_THAT(Plot("c", {"x", 0, 1}, {"y", 0.003, 0.003}).Take(), HasSubstr(">0.003<"));
+}
+
 TEST(PlotTest, RooflineHasADotForEachLineThatComputes) {
   const GroupLine product{"matmul", "f32[2]", "", 3, 1e-3, 2e6, 1e3}, move{"concat", "f32[2]", "", 1, 1e-3, 0, 1e3};
   const std::string svg = RooflinePlot({product, move}, Rates{1e10, {{0, 2e10}, {1e6, 1e10}}});

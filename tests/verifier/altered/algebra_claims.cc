@@ -11,7 +11,7 @@
 namespace rewright::verifier {
 
 AlgebraScene::AlgebraScene(ProofObserver* observer, const Strategy& strategy)
-    : session_{.work_limit_s = kNoLimit, .memory = &memory_, .observer = observer},
+    : session_{.work_limit_s = kNoLimit, .query_cache = &query_cache_, .observer = observer},
       ctx_(&session_, strategy, 1),
       solver_(&ctx_),
       n(ctx_.NewParam("n", 1)),

@@ -32,7 +32,7 @@ class AlgebraScene {
  private:
   NormalForm Read(const std::string& name, std::vector<Poly> at);
 
-  QueryCache memory_;
+  QueryCache query_cache_;
   ProofSession session_;
   Context ctx_;
   Solver solver_;

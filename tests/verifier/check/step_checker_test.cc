@@ -231,8 +231,9 @@ std::string RefusedSizes(const std::string& law, int least = 0) {
   StepChecker checker;
   checker.Begin(instance, {});
   if (least > 0) {  // that the first size is no less is taken for given
-    verifier::QueryCache memory;
-    verifier::ProofSession session{.work_limit_s = verifier::kNoLimit, .memory = &memory, .observer = &checker};
+    verifier::QueryCache query_cache;
+    verifier::ProofSession session{
+        .work_limit_s = verifier::kNoLimit, .query_cache = &query_cache, .observer = &checker};
     Context ctx{&session, {}, 1};
     const verifier::Solver solver(&ctx);
     verifier::Elements elements(&ctx, instance);
@@ -260,8 +261,8 @@ TEST(StepChecker, SeesFactsThatDoNotHold) {
 TEST(StepChecker, ComputesStepsAtSizesThatHaveWhatTheyAreAbout) {
   const auto rules = ParseRules("rule r relu(x[n]) => relu(relu(x))", "f");
   const RuleInstance instance = Instances(**CompileRule(rules->front(), RuleUse::kProof))->back();
-  verifier::QueryCache memory;
-  verifier::ProofSession session{.work_limit_s = verifier::kNoLimit, .memory = &memory};
+  verifier::QueryCache query_cache;
+  verifier::ProofSession session{.work_limit_s = verifier::kNoLimit, .query_cache = &query_cache};
   Context ctx{&session, {}, 1};
   verifier::Elements elements(&ctx, instance);
   const Poly n = elements.Shape(instance.lhs[0])[0];

@@ -64,8 +64,8 @@ class SmallIndices : public ::testing::Test {
     }
   }
 
-  QueryCache memory_;
-  ProofSession session_{.work_limit_s = kNoLimit, .memory = &memory_};
+  QueryCache query_cache_;
+  ProofSession session_{.work_limit_s = kNoLimit, .query_cache = &query_cache_};
   Context ctx_{&session_, {}, 1};
   const Var m_ = ctx_.NewParam("m", 1), n_ = ctx_.NewParam("n", 1);
 };

@@ -12,7 +12,7 @@ namespace {
 
 class SolverTest : public ::testing::Test {
  protected:
-  SolverTest() : session_{.memory = &memory_}, ctx_(&session_, Strategy(), 1), solver_(&ctx_) {
+  SolverTest() : session_{.query_cache = &query_cache_}, ctx_(&session_, Strategy(), 1), solver_(&ctx_) {
     a_ = Poly::Of(ctx_.NewParam("a", std::nullopt));
     b_ = Poly::Of(ctx_.NewParam("b", std::nullopt));
   }
@@ -26,7 +26,7 @@ class SolverTest : public ::testing::Test {
     return t;
   }
 
-  QueryCache memory_;
+  QueryCache query_cache_;
   ProofSession session_;
   Context ctx_;
   Solver solver_;

@@ -26,6 +26,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
+#include "core/ops/ops.h"
 #include "substitutions/language/operator_variables.h"
 #include "substitutions/language/rule_printer.h"
 #include "substitutions/rule_set.h"

@@ -7,41 +7,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "backends/common/group.h"
 #include "core/base/status_macros.h"
 #include "core/index/cost_features.h"
-#include "core/ir/rewrite.h"
 
 namespace rewright {
 namespace {
 
-// The most bytes that a node reads of its operand: all of it where there is a reduction, else as many elements as its
-// results ask for. (Of a table of which rows are taken, that is little.)
-double BytesRead(const Graph& graph, const Node& node, size_t operand) {
-  const double all = static_cast<double>(graph.type(node.operands[operand]).num_bytes());
-  if (node.meaning->IsOpaque()) return all;
-  double elements = 0;
-  for (size_t k = 0; k < node.outputs.size(); ++k) {
-    const ExprPtr& element = node.meaning->outputs[k].element;
-    if (element->Reduces()) return all;
-    int reads = 0;
-    Visit(element, [&](const ExprPtr& e) { reads += e->IsRead(static_cast<int>(operand)) ? 1 : 0; });
-    elements += static_cast<double>(reads) * static_cast<double>(node.outputs[k].num_elements());
-  }
-  return std::min(all, elements * static_cast<double>(DTypeSize(graph.type(node.operands[operand]).dtype)));
-}
-
 GroupLine Describe(const Graph& graph, const Group& group) {
   GroupLine line;
-  std::map<Value, double> read;
   for (NodeId id : group.nodes) {
     const Node& node = graph.node(id);
     absl::StrAppend(&line.operators, line.operators.empty() ? "" : "+", node.op->name);
     line.flops += FeaturesOf(*node.meaning, graph.types(node.operands), node.attrs, node.outputs).flops;
-    for (size_t k = 0; k < node.operands.size(); ++k) read[node.operands[k]] += BytesRead(graph, node, k);
   }
-  for (Value input : group.inputs) {
-    line.bytes += std::min(read[input], static_cast<double>(graph.type(input).num_bytes()));
-  }
+  for (const double bytes : BytesRead(graph, group)) line.bytes += bytes;
   for (Value output : group.outputs) {
     line.bytes += static_cast<double>(graph.type(output).num_bytes());
     absl::StrAppend(&line.types, line.types.empty() ? "" : " ", graph.type(output).ToString());

@@ -348,7 +348,7 @@ Action DeclareEqual(CommandLine& line) {
   AddMap(line, &flags->names);
   AddReading(line, &flags->dims, &flags->fold_defaults);
   RuleFiles(
-      line.Add("--rules", &flags->rules.rules, "Proved rules (repeatable; default: those that come with the program)"))
+      line.Add("--rules", &flags->rules.rules, "Proved rules, besides those that come with the program (repeatable)"))
       .Type("FILE.rules");
   line.AddReal("--time-limit", &flags->time_limit, 0.001, 1e9, "Seconds for proofs, on the clock (default 60)");
   line.AddReal("--region-limit", &flags->region_limit, 0.001, 1e6,

@@ -14,6 +14,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
+#include "core/ops/ops.h"
 #include "runtime/comm/mpi.h"
 #include "search/resources.h"
 #include "substitutions/generate/enumerate/find_pairs.h"

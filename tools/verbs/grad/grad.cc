@@ -13,6 +13,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/ir/text.h"
+#include "core/ops/ops.h"
 #include "substitutions/lowering.h"
 #include "tools/program/flags.h"
 #include "tools/program/models.h"

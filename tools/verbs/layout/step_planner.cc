@@ -134,10 +134,8 @@ void StepPlanner::NoteAlike(Plan* plan) const {
 }
 
 absl::StatusOr<GraphStep> StepPlanner::PlanOfStages(const RankLayout& layout, const StateAxes& places) {
-  const bool split = layout.schedule == distributed::PipelineSchedule::kZeroBubble;
-  const distributed::PipelineShape shape{layout.pp, layout.tp, layout.chunks, split};
   ASSIGN_OR_RETURN(const PipelinePlan stages,
-                   PlanPipeline(graphs_.gradients, graphs_.step, graphs_.updated, shape, costs_));
+                   PlanPipeline(graphs_.gradients, graphs_.step, graphs_.updated, layout.pipeline(), costs_));
   StateAxes placed, axes;
   if (layout.tp > 1) {
     ASSIGN_OR_RETURN(placed, PlacedStates(stages.gradients, places, Signature(stages.gradients).input_names));
@@ -151,7 +149,7 @@ absl::StatusOr<GraphStep> StepPlanner::PlanOfStages(const RankLayout& layout, co
     RETURN_IF_ERROR(Describe(pass, PlacesOfPass(pass, placed), layout.tp, &made.plan.subgraphs[p]));
   }
   NoteAlike(&made.plan);
-  distributed::WritePipeline(shape, layout.schedule, zero, &made.plan);
+  distributed::WritePipeline(layout.pipeline(), layout.schedule, zero, &made.plan);
   made.kept_bytes = KeptBytes(graphs_.step, axes, layout.dp, stages.owners, layout.group_size());
   return made;
 }
@@ -215,10 +213,7 @@ absl::StatusOr<GraphStep> StepPlanner::PlanOf(const RankLayout& layout, const St
         absl::StrCat("data.micro_batches: found ", micro_batches_, ", expected at least dp, ", layout.dp));
   }
   const StateAxes& used = places.empty() ? configured_ : places;
-  if (layout.tp > 1 && used.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.places: is missing; the layout tp=", layout.tp, " cuts weights as it says"));
-  }
+  if (layout.tp > 1) RETURN_IF_ERROR(CheckPlaces(used, layout.tp));
   ASSIGN_OR_RETURN(GraphStep made, layout.pp > 1             ? PlanOfStages(layout, used)
                                    : layout.pass_ranks() > 1 ? PlanOfGroups(layout, used)
                                                              : PlanOfWhole(layout));

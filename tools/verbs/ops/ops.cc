@@ -1,5 +1,7 @@
 // rewright ops [NAME]: the operators, from their declarations; with --onnx, the operators of ONNX that can be read.
 
+#include "core/ops/ops.h"
+
 #include <algorithm>
 #include <memory>
 #include <string>

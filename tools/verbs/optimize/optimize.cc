@@ -137,6 +137,7 @@ const char* WhyName(DroppedCandidate::Why why) {
     case DroppedCandidate::Why::kNotFaster: return "not-faster";
     case DroppedCandidate::Why::kInconclusive: return "inconclusive";
     case DroppedCandidate::Why::kOutputsDiffer: return "outputs-differ";
+    case DroppedCandidate::Why::kNoTime: return "no time";
     case DroppedCandidate::Why::kFailed: return "failed";
   }
   return "?";

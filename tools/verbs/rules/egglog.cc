@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/ops/ops.h"
 #include "rule_export_files.h"
 #include "substitutions/language/operator_variables.h"
 #include "substitutions/language/rule_printer.h"

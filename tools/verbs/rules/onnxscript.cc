@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/functions.h"
+#include "core/ops/ops.h"
 #include "rule_export_files.h"
 #include "substitutions/language/operator_variables.h"
 #include "substitutions/language/rule_printer.h"

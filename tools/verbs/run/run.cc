@@ -82,6 +82,8 @@ absl::Status SaveOutputs(const std::vector<std::string>& paths, const Graph& gra
   return absl::OkStatus();
 }
 
+constexpr double kDisturbed = 3;  // medians of so many least times
+
 void Report(const Graph& graph, const Executable& executable, const std::vector<double>& samples, Console& console) {
   const GraphFeatures features = FeaturesOf(graph);
   const Summary seconds = Summarize(samples);
@@ -89,6 +91,10 @@ void Report(const Graph& graph, const Executable& executable, const std::vector<
   console.Result(absl::StrFormat("latency:  median %.3f ms, min %.3f, p90 %.3f, p99 %.3f, spread %.1f %% over %d runs",
                                  seconds.median * 1e3, seconds.min * 1e3, seconds.p90 * 1e3, p99 * 1e3,
                                  seconds.spread * 100, seconds.count));
+  if (seconds.median > kDisturbed * seconds.min) {
+    console.Warning(
+        "other work disturbs the runs; on several threads each step waits for the last one, which --threads 1 avoids");
+  }
   console.Result(absl::StrFormat("rate:     %.4g runs a second, one after the other", rate));
   console.Result(absl::StrFormat("work:     %.3f G FLOP, %.1f GFLOP/s", features.flops / 1e9,
                                  seconds.median > 0 ? features.flops / seconds.median / 1e9 : 0));

@@ -205,7 +205,11 @@ absl::StatusOr<Answer> SimulateModel(const SimulateFlags& flags, const distribut
   if (time.memory_bytes > cluster.memory_bytes) console.Warning("the step does not fit into the memory of the devices");
   if (flags.plan.empty() && flags.trace.empty()) return Answer::kYes;
   ASSIGN_OR_RETURN(const distributed::DescribedStep step, distributed::PlanDescribed(model, layout, cluster));
-  if (!flags.plan.empty()) RETURN_IF_ERROR(WriteOutput(flags.plan, distributed::PrintPlan(step.plan)));
+  if (!flags.plan.empty()) {
+    RETURN_IF_ERROR(WriteOutput(flags.plan, distributed::PrintPlan(step.plan)));
+    const std::string way = flags.collectives.empty() ? "ring" : flags.collectives;
+    console.Note(absl::StrCat("of ", flags.plan, " the same seconds come by --collectives ", way));
+  }
   if (flags.trace.empty()) return Answer::kYes;
   ASSIGN_OR_RETURN(const distributed::SimulatedStep whole,
                    distributed::Simulate(step.plan, cluster, OptionsOf(flags, "ring")));

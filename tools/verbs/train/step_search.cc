@@ -280,12 +280,7 @@ absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step
     const int64_t micro_batches = config.step.micro_batches;
     const int64_t count = micro_batches / layout.dp + (micro_batches % layout.dp == 0 ? 0 : 1);  // of a group
     keeping.layers = [&, count](const Graph& candidate) -> absl::StatusOr<LayeredPlan> {
-      const distributed::PipelineShape shape{
-          .ranks = layout.pp,
-          .tensor_parallel = layout.tp,
-          .chunks = layout.chunks,
-          .split_backward = layout.schedule == distributed::PipelineSchedule::kZeroBubble};
-      const auto plan = PlanPipeline(candidate, step, updated, shape, sharing.device);
+      const auto plan = PlanPipeline(candidate, step, updated, layout.pipeline(), sharing.device);
       if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
       LayeredPlan made;
       ASSIGN_OR_RETURN(made.bytes, PipelineBytes(*plan, step, count, layout.schedule, bytes_of));

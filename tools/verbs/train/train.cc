@@ -418,9 +418,8 @@ Action DeclareTrain(CommandLine& line) {
   line.Add("--layout", &flags->layout.layout,
            "Under mpirun -n N: dp=N, the micro-batches of a step are shared by N processes (the default); tp=N, they "
            "compute it together, with weights cut as model.places says; pp=N, each has a stage of the model; cp=N, "
-           "each has a "
-           "part of the sequence, along axis 1 of the inputs; zero=1, 2, "
-           "3: optimizer state is cut, gradients, weights; micro=M: so many micro-batches. auto: the one with the "
+           "each has a part of the sequence, along axis 1 of the inputs; zero=1, 2, 3: optimizer state is cut, "
+           "gradients, weights; micro=M: so many micro-batches. auto: the one with the "
            "shortest step by estimate that fits (auto,dp=2: of those with dp=2); F.layout: of that file")
       .Type("dp=A,tp=B,..|auto|F.layout");
   AddLayoutFlags(line, &flags->layout);

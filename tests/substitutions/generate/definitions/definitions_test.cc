@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "core/ops/ops.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "substitutions/egraph/derive.h"

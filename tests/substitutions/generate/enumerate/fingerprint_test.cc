@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/interpreter/interpreter.h"
+#include "core/ops/ops.h"
 #include "gtest/gtest.h"
 #include "substitutions/generate/enumerate/find_pairs.h"
 #include "substitutions/generate/select/redundancy.h"

@@ -22,6 +22,7 @@ Partial<uint64_t> EvaluateInField(Fn fn, uint64_t a, uint64_t b) {
 #define REWRIGHT_UNARY(Id, ...) REWRIGHT_CASE(Id)
 #define REWRIGHT_BINARY(Id, ...) REWRIGHT_CASE(Id)
 #include "core/ir/functions.def"
+#include "core/ops/ops.h"
 #undef REWRIGHT_CASE
   }
   return {false, 0};
