@@ -9,7 +9,9 @@ try:
 except ImportError as missing:
     print(f"skipped: {missing} (Debian has python3-numpy and python3-z3, PyPI has numpy and z3-solver)")
     sys.exit(77)
-if sys.argv[1:2] == ["--check"]:
+if sys.argv[1:] and (sys.argv[1] != "--check" or len(sys.argv) != 3):
+    sys.exit(__doc__)
+if sys.argv[1:]:
     page, root = pathlib.Path(sys.argv[2]).read_text(), pathlib.Path(__file__).resolve().parent.parent
     child = subprocess.run([sys.executable, __file__], stdout=subprocess.PIPE, text=True)
     faults = [f"there is no {name}" for name in re.findall(r"`([\w./]+/[\w.]*)`", page) if not (root / name).exists()]

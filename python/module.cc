@@ -238,7 +238,10 @@ NB_MODULE(_rewright, m) {
     try {
       std::rethrow_exception(thrown);
     } catch (const Error& error) {
-      PyErr_SetString(error.code() == ErrorCode::kOutOfMemory ? PyExc_MemoryError : kError, error.what());
+      PyErr_SetString(error.code() == ErrorCode::kOutOfMemory      ? PyExc_MemoryError
+                      : error.code() == ErrorCode::kInvalidSetting ? PyExc_ValueError
+                                                                   : kError,
+                      error.what());
     }
   });
 

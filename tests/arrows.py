@@ -39,6 +39,8 @@ def room_of(path, arrows):
 
 
 def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
     root = pathlib.Path(sys.argv[1])
     arrows, wrong = read_arrows(root)
     checked = 0

@@ -93,4 +93,6 @@ def run_page(program, page):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     sys.exit(sum(run_page(sys.argv[1], pathlib.Path(page)) for page in sys.argv[2:]) > 0)

@@ -33,6 +33,8 @@ def definitions(text):
 
 
 def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
     root = pathlib.Path(sys.argv[1])
     places = collections.defaultdict(set)
     for folder in FOLDERS:

@@ -110,6 +110,8 @@ def report(path, number, command, part, printed):
 
 
 def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     program, path = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
     found = list(blocks(pathlib.Path(path).read_text()))
     run, faults = 0, 0

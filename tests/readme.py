@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
 PROGRAM, SOURCES = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2])
 TIMED = ("latency", "in onnxruntime", "in openvino")  # lines of measured runs alone
 

@@ -45,6 +45,8 @@ def reports(program, rules, *flags):
 
 
 def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     program, page = sys.argv[1:]
     rules = dict(enumerate(cases(pathlib.Path(page).read_text())))
     found = reports(program, {number: case[0] for number, case in rules.items()})

@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 
+if len(sys.argv) != 2:
+    sys.exit(__doc__)
 SOURCES = pathlib.Path(sys.argv[1]).resolve()
 
 

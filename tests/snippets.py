@@ -18,6 +18,8 @@ import numpy
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
 SOURCES, BUILD = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
 ADDED = ("OpDef CeluOp()", '{"celu", "Celu"')  # by the page about a new operator
 GIVEN = {

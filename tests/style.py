@@ -5,7 +5,7 @@ Usage: style.py ROOT [--counts]     --counts: prints, and never fails; ROOT may 
 
 Words that docs/glossary.md replaces by the field's; lines above 120 columns; sentences of comments that begin with Of, What, Whether, That or So many; files that lie flat in
 one folder; sources without a header of their own; names at file scope that another source of the folder has as well;
-paragraphs of docs/ above 80 words.
+paragraphs of docs/ above 80 words; scripts that take arguments and show no usage where these are missing.
 """
 import collections
 import pathlib
@@ -25,6 +25,8 @@ LISTS = {"core/ops", "docs/decisions", "bench/results"}
 WIDE = {"core/ir/functions.def"}  # rows of a table
 CODE = (".cc", ".h", ".inc", ".def")
 CONSTANT = re.compile(r"(?:constexpr|const) [\w:<>,* ]*?\b(k\w+)\b")
+ARGUMENTS = re.compile(r"sys\.argv(\[1|\.pop)")
+USAGE = re.compile(r"argparse|sys\.exit\(__doc__\)")
 BEGINS = re.compile(r"(Of|What|Whether|That|So many)\b")
 # Folders whose sources a list of names or a registry makes: no header is to be included.
 REGISTERED = re.compile(r"core/ops/|core/onnx/(import|export)/|backends/cpu/(kernels|products|simd|winograd|folds)/|backends/(cpu/codegen|cuda)/plugin/|"
@@ -70,12 +72,14 @@ def unused_words(root):
 
 
 def main():
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
     root = pathlib.Path(sys.argv[1])
     listed = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=True)
     paths = [path for path in listed.stdout.split("\n") if path and (root / path).is_file()]
     flat = collections.Counter(path.rpartition("/")[0] for path in paths)
     crowded = {folder: count for folder, count in flat.items() if count > FILES and folder not in LISTS}
-    total, bad, wide, headless, coined = 0, [], [], [], []
+    total, bad, wide, headless, coined, silent = 0, [], [], [], [], []
     unused = unused_words(root)
     scope = collections.defaultdict(set)
     for path in paths:
@@ -84,6 +88,8 @@ def main():
         if not path.endswith((*CODE, ".py", ".sh", ".cmake", "CMakeLists.txt")):
             continue
         text = (root / path).read_text(errors="replace")
+        if path.endswith(".py") and ARGUMENTS.search(text) and not USAGE.search(text) and not path.startswith("python/"):
+            silent.append(f"{path}: found no usage, expected argparse or sys.exit(__doc__) where arguments are missing")
         for sentence in sentences(text, "//" if path.endswith(CODE) else "#"):
             total += 1
             if BEGINS.match(sentence):
@@ -118,7 +124,7 @@ def main():
         faults += [f"{path}: no header of its own, found {len(headless)} such sources, expected at most {HEADLESS}"
                    for path in headless]
     faults += [f"{name} in {folder}: {', '.join(sorted(files))}" for (folder, name), files in colliding.items()]
-    faults += long + coined
+    faults += long + coined + silent
     for fault in faults:
         print(fault)
     sys.exit(1 if faults or not total else 0)

@@ -66,6 +66,8 @@ def main():
     for text, count in EXAMPLES:
         if len(list(faults(text))) != count:
             sys.exit(f"found {list(faults(text))}, expected {count} faults in\n{text}")
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
     root = pathlib.Path(sys.argv[1])
     paths = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*"))
              if path.suffix in (".h", ".cc", ".cu", ".inc")]

@@ -84,6 +84,8 @@ def python_page():
 
 
 def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "cpp.md").write_text("\n".join(cpp_page()), encoding="utf-8")

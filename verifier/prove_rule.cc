@@ -156,6 +156,10 @@ class RuleProof {
       verdict_.used_bounds = verdict_.used_bounds || proof.used_bounds;
       return options_.certify ? AddCertificate(instance, proof) : absl::OkStatus();
     }
+    if (proof.verdict == Verdict::kUnknown && IsStopped(options_.stop)) {
+      verdict_.interrupted = true;
+      return GiveUp("interrupted");
+    }
     if (proof.verdict == Verdict::kRefuted) {
       verdict_.verdict = Verdict::kRefuted;
       verdict_.witness = proof.counterexample->ToString();
@@ -182,7 +186,7 @@ class RuleProof {
                                }};
     const auto found = ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step,
                                     &verdict_.rounding, &verdict_.operators, options_.stop, &remains);
-    verdict_.interrupted = absl::IsCancelled(found.status());
+    verdict_.interrupted = absl::IsCancelled(found.status()) || StopScope::Stopped();  // samples may be missing
     if (verdict_.interrupted) {
       verdict_.verdict = Verdict::kUnknown;
       reason_ = "interrupted";
@@ -290,6 +294,7 @@ static void RefuteByOperator(const Rule& rule, const RuleProofOptions& options, 
 }
 
 RuleVerdict ProveRule(const Rule& rule, const RuleProofOptions& options) {
+  const StopScope scope(options.stop);
   RuleVerdict verdict;
   absl::StatusOr<std::shared_ptr<const CompiledRule>> compiled = CompileRule(rule, options.use);
   if (compiled.ok()) {

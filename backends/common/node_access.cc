@@ -4,6 +4,7 @@
 
 #include "core/index/compose.h"
 #include "core/index/form.h"
+#include "core/ir/index_value.h"
 #include "core/ops/ops.h"
 
 namespace rewright {
@@ -11,13 +12,47 @@ namespace {
 
 using index::Form;
 
-// The form of an index over variables; unknown where elements are read.
-Form FormOf(const ExprNode& expr, const std::vector<Form>& variables) {
-  if (expr.kind() == ExprKind::kInt) return expr.value();
-  if (expr.kind() == ExprKind::kVar) return variables[expr.variable()];
-  if (expr.kind() == ExprKind::kFromValue) return Form::Unknown();
-  return index::Apply(expr.kind(), FormOf(*expr.arg(0), variables), FormOf(*expr.arg(1), variables));
-}
+// Indices of an application over the axes of a result; what sizes and attributes decide are numbers.
+class IndexForms {
+ public:
+  // `positions` are the variables of the axes. The caller keeps all alive.
+  IndexForms(const std::vector<int64_t>& numbers, const std::vector<int>& positions,
+             const std::vector<const index::Atom*>& axes)
+      : numbers_(numbers), positions_(positions), axes_(axes) {}
+
+  // Unknown where elements are read.
+  Form Of(const ExprNode& expr) const {
+    if (expr.kind() == ExprKind::kFromValue) return Form::Unknown();
+    if (expr.kind() == ExprKind::kVar) {
+      const size_t axis = AxisOf(expr.variable());
+      return axis < axes_.size() ? Form::OfAtom(axes_[axis]) : Form(numbers_[static_cast<size_t>(expr.variable())]);
+    }
+    // The place of a part is a sum of many sizes, which is no work for forms.
+    if (int64_t number; Number(expr, &number)) return number;
+    return index::Apply(expr.kind(), Of(*expr.arg(0)), Of(*expr.arg(1)));
+  }
+
+ private:
+  size_t AxisOf(int variable) const {
+    return static_cast<size_t>(std::find(positions_.begin(), positions_.end(), variable) - positions_.begin());
+  }
+
+  // Returns true and sets `number` where no axis occurs.
+  bool Number(const ExprNode& expr, int64_t* number) const {
+    if (expr.kind() == ExprKind::kFromValue) return false;
+    if (expr.kind() == ExprKind::kInt || expr.kind() == ExprKind::kVar) {
+      if (expr.IsVariable() && AxisOf(expr.variable()) < axes_.size()) return false;
+      *number = expr.IsVariable() ? numbers_[static_cast<size_t>(expr.variable())] : expr.value();
+      return true;
+    }
+    int64_t a, b;
+    return Number(*expr.arg(1), &b) && Number(*expr.arg(0), &a) && EvalIndex(expr.kind(), a, b, number);
+  }
+
+  const std::vector<int64_t>& numbers_;
+  const std::vector<int>& positions_;
+  const std::vector<const index::Atom*>& axes_;
+};
 
 // Nothing where the form is not linear in the axes.
 std::optional<LinearIndex> Linear(const Form& form, const std::vector<const index::Atom*>& axes) {
@@ -42,17 +77,16 @@ std::optional<CopyAccess> CopyAccessOf(const Graph& graph, const Node& node, int
   if (!meaning.element->IsRead()) return std::nullopt;
   const Bindings bindings = BindingsOf(graph, node);
   index::Space space;
-  std::vector<Form> variables(bindings.variables.begin(), bindings.variables.end());
   std::vector<const index::Atom*> axes;
   for (size_t k = 0; k < meaning.index_vars.size(); ++k) {
     // An axis of size one has a coefficient, too: what it is matters where layouts are compared.
     const index::Interval range = {0, std::max<int64_t>(node.outputs[output].shape[k], 2) - 1};
     axes.push_back(space.Variable("", range, static_cast<int>(k)).AsAtom());
-    variables[meaning.index_vars[k]] = Form::OfAtom(axes.back());
   }
+  const IndexForms forms(bindings.variables, meaning.index_vars, axes);
   CopyAccess access{static_cast<int>(meaning.element->operand()), {}};
   for (const ExprPtr& index : meaning.element->args()) {
-    std::optional<LinearIndex> linear = Linear(FormOf(*index, variables), axes);
+    std::optional<LinearIndex> linear = Linear(forms.Of(*index), axes);
     if (!linear) return std::nullopt;
     access.indices.push_back(*std::move(linear));
   }

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/stop.h"
+
 namespace rewright {
 
 int NumThreads(int asked) {
@@ -18,7 +20,9 @@ int NumThreads(int asked) {
 void OnThreads(int64_t threads, const std::function<void()>& work) {
   std::mutex mutex;
   std::exception_ptr fault;
+  const StopScope* const scope = StopScope::Current();
   const auto guarded = [&] {
+    const StopScope::Joined joined(scope);
     try {
       work();
     } catch (...) {

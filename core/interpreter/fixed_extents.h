@@ -10,12 +10,14 @@
 
 namespace rewright {
 
+// True of variables that sizes and attributes give.
+inline bool IsFixed(Meaning::VarKind kind) {
+  return kind == Meaning::VarKind::kSize || kind == Meaning::VarKind::kAttr;
+}
+
 // True if sizes and attributes alone decide the extents of the reduction.
 inline bool HasFixedExtents(const Meaning& meaning, const ExprNode& reduction) {
-  const auto is_fixed = [&](int variable) {
-    const Meaning::VarKind kind = meaning.variables[static_cast<size_t>(variable)].kind;
-    return kind == Meaning::VarKind::kSize || kind == Meaning::VarKind::kAttr;
-  };
+  const auto is_fixed = [&](int variable) { return IsFixed(meaning.variables[static_cast<size_t>(variable)].kind); };
   return std::all_of(reduction.bound().begin(), reduction.bound().end(), [&](const BoundVar& bound) {
     const std::vector<int> free = FreeVariables(bound.extent);
     return !bound.extent->ReadsData() && std::all_of(free.begin(), free.end(), is_fixed);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/base/stop.h"
 #include "core/base/threads.h"
 #include "core/interpreter/box.h"
 #include "core/interpreter/program.h"
@@ -84,13 +85,14 @@ absl::Status RunStage(const Program& program, size_t number, const std::vector<c
     runner->Bind(&operands, undefined);
     std::vector<int64_t> start, size;
     for (int64_t block = next++; block < blocks.count(); block = next++) {
+      const bool stopped = StopScope::Stopped();
       blocks.Get(block, &start, &size);
-      runner->Run(start, size, out);
-      if (runner->status().ok()) continue;
+      if (!stopped) runner->Run(start, size, out);
+      if (!stopped && runner->status().ok()) continue;
       std::lock_guard<std::mutex> lock(mutex);
       if (block < failed_block) {
         failed_block = block;
-        status = runner->status();
+        status = stopped ? absl::CancelledError("interrupted") : runner->status();
       }
       return;
     }

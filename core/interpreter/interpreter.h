@@ -13,7 +13,8 @@
 // Errors: a read outside its operand is an InternalError that names operand and index (InvalidArgumentError where the
 // index is data). A value that does not exist (an integer division by zero) is an OutOfRangeError, and so is an index
 // of gather outside its axis when a whole graph is run (core/ir/index_range.h); a single application takes it as its
-// declaration says. A tensor for which there is no memory is a ResourceExhaustedError.
+// declaration says. A tensor for which there is no memory is a ResourceExhaustedError. A run that is stopped
+// (core/base/stop.h) is a CancelledError.
 #pragma once
 
 #include <cstdint>

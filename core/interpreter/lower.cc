@@ -50,6 +50,8 @@ std::optional<std::vector<const Atom*>> LoopsInOrder(const std::vector<Form>& va
 Form StageLowering::LowerIndex(const ExprNode* e, int mask) {
   if (e->kind() == ExprKind::kInt) return e->value();
   if (e->kind() == ExprKind::kVar) return vars_[e->variable()];
+  if (const std::optional<int64_t> number = context_.NumberOf(e)) return *number;
+  if (!e->Contains(ExprKind::kFromValue)) mask = -1;  // an index without elements is the same under every mask
   if (const auto it = indices_.find({e, mask}); it != indices_.end()) return it->second;
   Form result;
   if (e->kind() == ExprKind::kFromValue) {
@@ -243,11 +245,10 @@ int StageLowering::ReduceNode(const ExprNode* e, int mask) {
       reduce.bound.push_back(bit);
     }
     if (!extent.IsConstant()) within = b_.AndThen(within, b_.NonNegative(extent - value - 1, mask));
-    Form& slot = vars_[var.id];
-    if (!(slot == value)) {  // nodes lowered under another value of the variable are no longer valid
+    if (vars_[var.id] != value) {  // nodes lowered under another value of the variable are no longer valid
       indices_.clear();
       scalars_.clear();
-      slot = value;
+      vars_.Set(var.id, value);
     }
     binders_.push_back(limit);
   }
@@ -297,15 +298,11 @@ int StageLowering::Materialize(const ExprNode* e, uint64_t deps) {
     extents.push_back(b_.extent(bits.back()));
   }
   StageLowering inner(context_, extents);
-  for (size_t v = 0; v < vars_.size(); ++v) {
-    if (vars_[v].IsConstant()) {
-      inner.vars_[v] = vars_[v];
-      continue;
-    }
-    // Variables on which the value does not depend are fixed to 0.
-    const auto axis = std::find(bits.begin(), bits.end(), BitOf(static_cast<int>(v)));
-    inner.vars_[v] = axis == bits.end() ? Form() : inner.b_.Axis(static_cast<int>(axis - bits.begin()));
-  }
+  // Variables on which the value does not depend are fixed to 0.
+  inner.vars_ = vars_.Mapped([&](int variable) {
+    const auto axis = std::find(bits.begin(), bits.end(), BitOf(variable));
+    return axis == bits.end() ? Form() : inner.b_.Axis(static_cast<int>(axis - bits.begin()));
+  });
   const int root = inner.Element(e);
   return ReadStage(inner.b_.Take(root), RepOfNode(e), bits);
 }
@@ -389,12 +386,12 @@ std::optional<StageLowering::SolvedGuard> StageLowering::SolveGuard(const ExprNo
   if (equations.empty()) return std::nullopt;
   std::vector<const Atom*> unknowns;
   for (const BoundVar& var : e->bound()) {
-    if (vars_[var.id].AsAtom() != nullptr) unknowns.push_back(vars_[var.id].AsAtom());
+    if (const Atom* atom = vars_[var.id].AsAtom(); atom != nullptr) unknowns.push_back(atom);
   }
   std::optional<index::Solution> solution = index::Solve({}, unknowns, equations, index::Residues::kTakenApart);
   if (!solution || solution->free == unknowns) return std::nullopt;
   for (const BoundVar& var : e->bound()) {
-    const Form& variable = vars_[var.id];
+    const Form variable = vars_[var.id];
     solved.values.push_back(variable.AsAtom() == nullptr ? variable : solution->values.at(variable.AsAtom()));
   }
   const auto loops = LoopsInOrder(solved.values, solution->free);
@@ -419,7 +416,7 @@ std::optional<StageLowering::SolvedGuard> StageLowering::SolveGuard(const ExprNo
 
 // Sets the bound variables to their values; returns the condition under which a term exists.
 int StageLowering::EnterSolved(const ExprNode* e, const SolvedGuard& solved, int mask) {
-  for (size_t i = 0; i < solved.values.size(); ++i) vars_[e->bound()[i].id] = solved.values[i];
+  for (size_t i = 0; i < solved.values.size(); ++i) vars_.Set(e->bound()[i].id, solved.values[i]);
   substituted_ = true;
   indices_.clear();
   scalars_.clear();

@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "core/index/solve.h"
+#include "core/interpreter/fixed_extents.h"
 #include "core/interpreter/stage.h"
+#include "core/ir/index_value.h"
 
 namespace rewright::interp {
 
@@ -25,10 +28,29 @@ struct Context {
   std::vector<TensorType> inputs;  // as they are read
   Program* program = nullptr;
   absl::flat_hash_map<const ExprNode*, int> heights;
+  absl::flat_hash_map<const ExprNode*, std::optional<int64_t>> numbers;
   absl::Status status;
 
   void Fail(absl::Status error) {
     if (status.ok()) status = std::move(error);
+  }
+
+  // Returns the number of an index that sizes and attributes decide; nothing of another one. The stages of all results
+  // share it: the place of the last of many parts is the sum of their sizes.
+  std::optional<int64_t> NumberOf(const ExprNode* e) {
+    if (e->kind() == ExprKind::kInt) return e->value();
+    if (e->kind() == ExprKind::kFromValue) return std::nullopt;
+    if (e->kind() == ExprKind::kVar) {
+      const auto variable = static_cast<size_t>(e->variable());
+      const bool fixed = IsFixed(meaning.variables[variable].kind);
+      return fixed ? std::optional<int64_t>(bindings.variables[variable]) : std::nullopt;
+    }
+    if (const auto it = numbers.find(e); it != numbers.end()) return it->second;
+    std::optional<int64_t> number;
+    const std::optional<int64_t> a = NumberOf(e->arg(0).get()), b = NumberOf(e->arg(1).get());
+    int64_t value;
+    if (a && b && EvalIndex(e->kind(), *a, *b, &value)) number = value;
+    return numbers[e] = number;
   }
 
   // Returns the greatest nesting depth of bound variables inside `e`. It gives equal reductions the same variables,
@@ -43,17 +65,53 @@ struct Context {
   }
 };
 
+// The forms of a meaning's variables: the numbers of its bindings, but for the few variables that are set. A meaning of
+// many operands or results has many variables, and each result is lowered apart.
+class VariableForms {
+ public:
+  // The caller keeps the numbers alive.
+  explicit VariableForms(const std::vector<int64_t>& numbers) : numbers_(&numbers) {}
+
+  index::Form operator[](int id) const {
+    const auto at = Find(id);
+    return at == set_.end() ? index::Form((*numbers_)[static_cast<size_t>(id)]) : at->second;
+  }
+  void Set(int id, index::Form form) {
+    const auto at = set_.begin() + (Find(id) - set_.begin());
+    if (at == set_.end()) {
+      set_.emplace_back(id, std::move(form));
+    } else {
+      at->second = std::move(form);
+    }
+  }
+  // Returns the same forms, but those that are no numbers replaced by `form` of their variable.
+  VariableForms Mapped(absl::FunctionRef<index::Form(int)> form) const {
+    VariableForms result = *this;
+    for (auto& [id, old] : result.set_) {
+      if (!old.IsConstant()) old = form(id);
+    }
+    return result;
+  }
+
+ private:
+  using Entry = std::pair<int, index::Form>;
+  std::vector<Entry>::const_iterator Find(int id) const {
+    return std::find_if(set_.begin(), set_.end(), [&](const Entry& entry) { return entry.first == id; });
+  }
+
+  const std::vector<int64_t>* numbers_;
+  std::vector<Entry> set_;
+};
+
 class StageLowering {
  public:
   StageLowering(Context& context, std::vector<int64_t> extents)
-      : context_(context), b_(std::move(extents)), vars_(context.meaning.variables.size()) {
-    for (size_t v = 0; v < vars_.size(); ++v) vars_[v] = context.bindings.variables[v];
-  }
+      : context_(context), b_(std::move(extents)), vars_(context.bindings.variables) {}
 
   StageBuilder& builder() { return b_; }
   void SetVar(int id, index::Form value) {
     substituted_ = substituted_ || (!value.IsConstant() && value.AsAtom() == nullptr);
-    vars_[id] = std::move(value);
+    vars_.Set(id, std::move(value));
   }
 
   int Element(const ExprNode* e) {
@@ -116,7 +174,8 @@ class StageLowering {
   bool LowerTerms(const ExprNode* e, const std::vector<Target>& targets, int* place, int* term);
   // Returns the bit of a variable of the meaning; -1 if the variable is replaced by another form.
   int BitOf(int id) const {
-    const index::Atom* atom = vars_[id].AsAtom();
+    const index::Form form = vars_[id];
+    const index::Atom* atom = form.AsAtom();
     return atom != nullptr && atom->IsLeaf() && atom->tag < kMaxVariables ? atom->tag : -1;
   }
   int AddStage(Stage stage);
@@ -124,9 +183,9 @@ class StageLowering {
 
   Context& context_;
   StageBuilder b_;
-  std::vector<index::Form> vars_;  // by variable id of the meaning
-  bool substituted_ = false;       // some of them are neither variables of the stage nor numbers
-  std::vector<int64_t> binders_;   // extents of the variables bound around the current expression
+  VariableForms vars_;
+  bool substituted_ = false;      // some of them are neither variables of the stage nor numbers
+  std::vector<int64_t> binders_;  // extents of the variables bound around the current expression
   absl::flat_hash_map<Key, index::Form> indices_;
   absl::flat_hash_map<Key, int> scalars_;  // and conditions
 };

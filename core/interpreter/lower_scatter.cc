@@ -43,7 +43,7 @@ bool StageLowering::LowerTerms(const ExprNode* e, const std::vector<Target>& tar
   for (size_t i = 0; i < targets.size(); ++i) {
     const int bit = b_.BoundBit(-1 - static_cast<int>(i), targets[i].extent);
     if (bit < 0) return false;
-    vars_[targets[i].id] = b_.Var(bit);
+    vars_.Set(targets[i].id, b_.Var(bit));
     if (const index::Atom* atom = vars_[targets[i].id].AsAtom(); atom != nullptr) unknowns.push_back(atom);
   }
   std::vector<const ExprNode*> later;
@@ -67,9 +67,10 @@ bool StageLowering::LowerTerms(const ExprNode* e, const std::vector<Target>& tar
   if (!solution || !solution->free.empty()) return false;
   Form to;
   for (const Target& target : targets) {
-    Form& variable = vars_[target.id];
-    if (const index::Atom* atom = variable.AsAtom(); atom != nullptr) variable = solution->values.at(atom);
-    to = to + variable * target.stride;
+    if (const index::Atom* atom = vars_[target.id].AsAtom(); atom != nullptr) {
+      vars_.Set(target.id, solution->values.at(atom));
+    }
+    to = to + vars_[target.id] * target.stride;
   }
   substituted_ = true;
   indices_.clear();
@@ -132,10 +133,10 @@ bool StageLowering::PlanScatter(const ExprNode* e, ScatterPlan* plan) {
 // Lowers positions and terms over those axes of the terms that are set in `among`; the others are at 0.
 bool StageLowering::LowerTermsOver(const ExprNode* e, const ScatterPlan& plan, uint64_t among, TermRoots* roots,
                                    StageLowering* inner) {
-  for (size_t v = 0; v < vars_.size(); ++v) inner->vars_[v] = vars_[v].IsConstant() ? vars_[v] : Form();
+  inner->vars_ = vars_.Mapped([](int) { return Form(); });
   int next = 0;
   for (size_t axis = 0; axis < plan.ids.size(); ++axis) {
-    inner->vars_[plan.ids[axis]] = (among >> axis) & 1 ? inner->b_.Axis(next++) : Form();
+    inner->vars_.Set(plan.ids[axis], (among >> axis) & 1 ? inner->b_.Axis(next++) : Form());
   }
   return inner->LowerTerms(e, plan.targets, &roots->place, &roots->term);
 }

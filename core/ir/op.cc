@@ -368,14 +368,16 @@ absl::StatusOr<std::shared_ptr<const Meaning>> MeaningCache::Get(const OpDef& op
 Bindings BindingsOf(const Meaning& meaning, const std::vector<TensorType>& inputs, const Attrs& attrs) {
   Bindings bindings;
   bindings.variables.resize(meaning.variables.size());
+  auto attr = attrs.end();  // that of the variable before: a list has many
   for (size_t i = 0; i < meaning.variables.size(); ++i) {
     const Meaning::Variable& var = meaning.variables[i];
     if (var.kind == Meaning::VarKind::kSize) {
       bindings.variables[i] = inputs[var.input].shape[var.axis];
     } else if (var.kind == Meaning::VarKind::kAttr) {
-      const Attr& attr = attrs.at(var.attr);
-      const auto* integer = std::get_if<int64_t>(&attr);
-      bindings.variables[i] = integer ? *integer : std::get<std::vector<int64_t>>(attr)[var.axis];
+      if (attr == attrs.end() || attr->first != var.attr) attr = attrs.find(var.attr);
+      CHECK(attr != attrs.end()) << var.attr;
+      const auto* integer = std::get_if<int64_t>(&attr->second);
+      bindings.variables[i] = integer ? *integer : std::get<std::vector<int64_t>>(attr->second)[var.axis];
     }
   }
   for (const std::string& name : meaning.params) bindings.params.push_back(std::get<double>(attrs.at(name)));

@@ -34,23 +34,39 @@ bool AnyOfNew(const ExprNode& node, Seen* seen, absl::FunctionRef<bool(const Exp
   return found;
 }
 
-using FreeSets = absl::flat_hash_map<const ExprNode*, std::set<int>>;
+// Collects free variables of one scope; a reduction begins a scope of its own, which is known after its first visit.
+class FreeCollector {
+ public:
+  using Known = absl::flat_hash_map<const ExprNode*, std::set<int>>;
+  explicit FreeCollector(Known* known) : known_(known) {}
 
-const std::set<int>& FreeIn(const ExprNode& node, FreeSets* known) {
-  if (const auto found = known->find(&node); found != known->end()) return found->second;
-  std::set<int> free;
-  if (node.IsVariable()) free.insert(node.variable());
-  for (const ExprPtr& arg : node.args()) {
-    const std::set<int>& below = FreeIn(*arg, known);
-    free.insert(below.begin(), below.end());
+  void Visit(const ExprNode& node) {
+    if (!seen_.insert(&node).second) return;
+    if (node.IsVariable()) free_.insert(node.variable());
+    for (const BoundVar& var : node.bound()) Visit(*var.extent);
+    if (node.kind() == ExprKind::kReduce) {
+      const std::set<int>& inside = InReduction(node);
+      free_.insert(inside.begin(), inside.end());
+    } else {
+      for (const ExprPtr& arg : node.args()) Visit(*arg);
+    }
   }
-  for (const BoundVar& var : node.bound()) free.erase(var.id);
-  for (const BoundVar& var : node.bound()) {
-    const std::set<int>& below = FreeIn(*var.extent, known);
-    free.insert(below.begin(), below.end());
+  const std::set<int>& free() const { return free_; }
+
+ private:
+  // Returns what is free in guard and body together, apart from what the reduction binds.
+  const std::set<int>& InReduction(const ExprNode& node) {
+    if (const auto found = known_->find(&node); found != known_->end()) return found->second;
+    FreeCollector inside(known_);
+    for (const ExprPtr& arg : node.args()) inside.Visit(*arg);
+    for (const BoundVar& var : node.bound()) inside.free_.erase(var.id);
+    return (*known_)[&node] = std::move(inside.free_);
   }
-  return (*known)[&node] = std::move(free);
-}
+
+  Known* known_;
+  Seen seen_;
+  std::set<int> free_;
+};
 
 class Rewriter {
  public:
@@ -88,8 +104,11 @@ class Substituter {
   // The caller keeps both lists alive.
   Substituter(const std::vector<ExprPtr>& variables, const std::vector<ExprPtr>& params, FreshVariable fresh)
       : variables_(variables), params_(params), fresh_(fresh) {
+    uint64_t residues = 0;
     for (size_t id = 0; id < variables_.size(); ++id) {
-      if (variables_[id] != nullptr) replaced_.push_back(static_cast<int>(id));
+      const uint64_t residue = uint64_t{1} << (id % 64);
+      if (variables_[id] != nullptr && (residues & residue) == 0) replaced_.push_back(static_cast<int>(id));
+      if (variables_[id] != nullptr) residues |= residue;
     }
   }
 
@@ -164,7 +183,7 @@ class Substituter {
   }
 
   const std::vector<ExprPtr>& variables_;
-  std::vector<int> replaced_;
+  std::vector<int> replaced_;  // one variable of each residue modulo 64: MayMention tells no more of them
   const std::vector<ExprPtr>& params_;
   FreshVariable fresh_;
   absl::flat_hash_map<const ExprNode*, ExprPtr> done_;
@@ -244,9 +263,10 @@ bool AnyOf(const ExprPtr& expr, absl::FunctionRef<bool(const ExprNode&)> predica
 }
 
 std::vector<int> FreeVariables(const ExprPtr& expr) {
-  FreeSets known;
-  const std::set<int>& free = FreeIn(*expr, &known);
-  return {free.begin(), free.end()};
+  FreeCollector::Known known;
+  FreeCollector collector(&known);
+  collector.Visit(*expr);
+  return {collector.free().begin(), collector.free().end()};
 }
 
 std::vector<ExprPtr> Conjuncts(const ExprPtr& condition) {

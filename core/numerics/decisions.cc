@@ -1,6 +1,8 @@
 #include "core/numerics/decisions.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
@@ -51,26 +53,31 @@ class Tracer {
 
   std::vector<Flow> Trace(const ExprPtr& element) {
     Visit(element, [&](const ExprPtr& node) { Note(*node); });
-    const std::vector<bool>& reads = reads_.at(element.get());
-    for (size_t k = 0; k < flows_.size(); ++k) flows_[k].passes = reads[k];
+    for (const size_t operand : reads_.at(element.get())) flows_[operand].passes = true;
     return std::move(flows_);
   }
 
  private:
   // Returns the operands from which a node's elements are computed; those of indices and conditions are left out.
   void Note(const ExprNode& node) {
-    std::vector<bool> reads(flows_.size());
+    Operands reads;
     const auto add = [&](const ExprPtr& arg) {
-      const std::vector<bool>& below = reads_.at(arg.get());
-      for (size_t k = 0; k < reads.size(); ++k) reads[k] = reads[k] || below[k];
+      const Operands& below = reads_.at(arg.get());
+      if (reads.empty() || below.empty()) {
+        reads.insert(reads.end(), below.begin(), below.end());
+        return;
+      }
+      Operands both;
+      std::set_union(reads.begin(), reads.end(), below.begin(), below.end(), std::back_inserter(both));
+      reads = std::move(both);
     };
     Decisions decisions;
     switch (node.kind()) {
       case ExprKind::kRead:
-        if (static_cast<size_t>(node.operand()) < reads.size()) reads[node.operand()] = true;
+        if (static_cast<size_t>(node.operand()) < flows_.size()) reads = {static_cast<size_t>(node.operand())};
         break;
       case ExprKind::kOpaque:
-        reads.assign(reads.size(), true);
+        for (size_t k = 0; k < flows_.size(); ++k) reads.push_back(k);
         decisions = {true, true};
         break;
       case ExprKind::kCall:
@@ -101,9 +108,7 @@ class Tracer {
         for (const ExprPtr& arg : node.args()) add(arg);
         break;
     }
-    for (size_t k = 0; k < reads.size(); ++k) {
-      if (reads[k]) flows_[k].decisions.Add(decisions);
-    }
+    for (const size_t operand : reads) flows_[operand].decisions.Add(decisions);
     reads_.emplace(&node, std::move(reads));
   }
 
@@ -128,8 +133,10 @@ class Tracer {
   }
 
  private:
+  using Operands = std::vector<size_t>;  // ascending
+
   std::vector<Flow> flows_;
-  absl::flat_hash_map<const ExprNode*, std::vector<bool>> reads_;
+  absl::flat_hash_map<const ExprNode*, Operands> reads_;
   absl::flat_hash_map<const ExprNode*, bool> bends_;
 };
 
@@ -140,6 +147,12 @@ std::vector<std::vector<Flow>> FlowsOf(const Meaning& meaning, size_t operands) 
   for (const OutputMeaning& output : meaning.outputs) {
     if (output.element == nullptr) {
       flows.emplace_back(operands, Flow{{true, true}, true});
+      continue;
+    }
+    const ExprNode& element = *output.element;
+    if (element.IsRead() && !element.ReadsData()) {  // one of many parts; its place is a sum of their sizes
+      std::vector<Flow>& flow = flows.emplace_back(operands);
+      if (const auto operand = static_cast<size_t>(element.operand()); operand < operands) flow[operand].passes = true;
       continue;
     }
     Tracer tracer(operands);

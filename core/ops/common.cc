@@ -103,6 +103,21 @@ Index Product(const std::vector<Index>& sizes) {
   return product;
 }
 
+std::vector<Index> PrefixSums(const std::vector<Index>& sizes) {
+  std::vector<Index> sums = {0};
+  if (sizes.size() <= kPartsInARow) {
+    for (const Index& size : sizes) sums.push_back(sums.back() + size);
+    return sums;
+  }
+  std::vector<Index> pairs;
+  for (size_t k = 0; k + 1 < sizes.size(); k += 2) pairs.push_back(sizes[k] + sizes[k + 1]);
+  const std::vector<Index> of_pairs = PrefixSums(pairs);
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    sums.push_back(k % 2 == 0 ? of_pairs[k / 2] + sizes[k] : of_pairs[k / 2 + 1]);
+  }
+  return sums;
+}
+
 std::vector<Index> With(std::vector<Index> position, int axis, const Index& index) {
   position[axis] = index;
   return position;

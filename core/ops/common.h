@@ -41,6 +41,13 @@ std::vector<Index> Symbols(const OpBuilder& b, const std::string& attr);
 // Returns the product of the sizes; 1 for none.
 Index Product(const std::vector<Index>& sizes);
 
+// Up to so many parts of a tensor are summed and told apart one after the other, as people write it. More are halved
+// until so many are left, so that expressions are no deeper than so much and log n.
+constexpr size_t kPartsInARow = 16;
+
+// Returns the sums of the first 0, 1, .., n sizes.
+std::vector<Index> PrefixSums(const std::vector<Index>& sizes);
+
 // Returns `position` with another index at `axis`.
 std::vector<Index> With(std::vector<Index> position, int axis, const Index& index);
 

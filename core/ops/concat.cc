@@ -5,6 +5,16 @@ namespace rewright {
 
 // a, b, ... of sizes A, B, ... along `axis`:
 //   out[.., i, ..] = i < A ? a[.., i, ..] : i < A + B ? b[.., i - A, ..] : ...
+
+// Returns the element at `i` where it is one of the inputs [from, to).
+static Scalar PartAt(const OpBuilder& b, int axis, const std::vector<Index>& begins, const std::vector<Index>& i,
+                     size_t from, size_t to) {
+  if (to - from == 1) return b.Read(static_cast<int>(from), With(i, axis, i[axis] - begins[from]));
+  const size_t middle = to - from <= kPartsInARow ? from + 1 : from + (to - from) / 2;
+  return Select(i[axis] < begins[middle], PartAt(b, axis, begins, i, from, middle),
+                PartAt(b, axis, begins, i, middle, to));
+}
+
 static absl::Status ConcatMeaning(OpBuilder& b) {
   RETURN_IF_ERROR(CheckElements(b, Elements::kAny));
   for (int k = 1; k < b.num_inputs(); ++k) {
@@ -17,14 +27,12 @@ static absl::Status ConcatMeaning(OpBuilder& b) {
       b.Require(b.size(0, other) == b.size(k, other), "sizes must be equal except along the axis");
     }
   }
-  std::vector<Index> ends;  // of the inputs within the output
-  for (int k = 0; k < b.num_inputs(); ++k) ends.push_back((k > 0 ? ends.back() : Index(0)) + b.size(k, axis));
+  std::vector<Index> sizes;
+  for (int k = 0; k < b.num_inputs(); ++k) sizes.push_back(b.size(k, axis));
+  const std::vector<Index> begins = PrefixSums(sizes);  // of the inputs within the output, then its end
 
-  return OnlyOutput(b, b.dtype(0), With(b.sizes(0), axis, ends.back()), [&](const std::vector<Index>& i) {
-    auto part = [&](int k) { return b.Read(k, With(i, axis, i[axis] - (k > 0 ? ends[k - 1] : Index(0)))); };
-    Scalar element = part(b.num_inputs() - 1);
-    for (int k = b.num_inputs() - 2; k >= 0; --k) element = Select(i[axis] < ends[k], part(k), element);
-    return element;
+  return OnlyOutput(b, b.dtype(0), With(b.sizes(0), axis, begins.back()), [&](const std::vector<Index>& i) {
+    return PartAt(b, axis, begins, i, 0, sizes.size());
   });
 }
 

@@ -8,14 +8,12 @@ static absl::Status SplitMeaning(OpBuilder& b) {
   const int axis = static_cast<int>(b.Int("axis"));
   const int parts = b.Length("sizes");
   if (parts == 0) return b.Error("sizes must not be empty");
-  Index begin = 0;
+  const std::vector<Index> sizes = Symbols(b, "sizes"), begins = PrefixSums(sizes);
   for (int k = 0; k < parts; ++k) {
-    const Index size = b.Sym("sizes", k);
-    b.Output(b.dtype(0), With(b.sizes(0), axis, size),
-             [&](const std::vector<Index>& i) { return b.Read(0, With(i, axis, begin + i[axis])); });
-    begin = begin + size;
+    b.Output(b.dtype(0), With(b.sizes(0), axis, sizes[k]),
+             [&](const std::vector<Index>& i) { return b.Read(0, With(i, axis, begins[k] + i[axis])); });
   }
-  b.Require(begin == b.size(0, axis), "the sizes of the parts must add up to the size of the axis");
+  b.Require(begins.back() == b.size(0, axis), "the sizes of the parts must add up to the size of the axis");
   return absl::OkStatus();
 }
 

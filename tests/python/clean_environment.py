@@ -12,6 +12,8 @@ import sys
 
 import numpy
 
+if len(sys.argv) < 2:
+    sys.exit(__doc__)
 folder, modules = sys.argv[1], sys.argv[2:]
 for module in modules:
     importlib.import_module(module)

@@ -1,6 +1,8 @@
 """The Python package against onnxruntime, on small models with a symbolic size."""
 
+import functools
 import gc
+import math
 import os
 import signal
 import sys
@@ -270,6 +272,32 @@ class ModuleTest(unittest.TestCase):
         with self.assertRaises(rewright.Error):
             rewright.load("/nowhere/model.onnx")
         self.expect_equal(model, 2)
+
+    def test_numbers_out_of_range_are_refused(self):
+        nan, inf = math.nan, math.inf
+        model = rewright.load(self.proto, dims={"n": 2})
+        optimize = functools.partial(model.optimize, **self.settings)
+        load = functools.partial(rewright.load, self.proto)
+        equal = functools.partial(rewright.equal, self.proto, self.proto)
+        verify = functools.partial(rewright.verify, "rule r\n  relu(relu(x[a..])) => relu(x)")
+        for call, numbers in [
+            (optimize, {"alpha": [nan, inf, 0.5], "budget": [-1], "egraph_nodes": [-1], "growth": [nan, -1.0],
+                        "time_limit_seconds": [nan, inf, -1.0], "memory_limit_bytes": [-1], "tolerance": [nan, inf, -1.0, 2.0],
+                        "rtol": [nan, inf, -1.0], "atol": [nan, inf], "proof_limit_seconds": [nan, inf, -1.0]}),
+            (load, {"threads": [-1, 5000], "cached_sizes": [0, -1]}),
+            (equal, {"time_limit_seconds": [nan, inf, 0.0, -1.0], "threads": [-1]}),
+            (verify, {"time_limit_seconds": [nan, inf, 0.0, -1.0]}),
+        ]:
+            for name, values in numbers.items():
+                for value in values:
+                    found = f"{value:g}"
+                    with self.assertRaisesRegex(ValueError, f"^{name}: found {found}, expected a number "):
+                        call(**{name: value})
+        for low, high in ((nan, 1.0), (2.0, 1.0)):
+            with self.assertRaisesRegex(ValueError, "ranges of x: found .*expected the least number and the greatest"):
+                optimize(ranges={"x": (low, high)})
+        self.assertIsNone(model.summary)
+        optimize(growth=inf, atol=-1.0, time_limit_seconds=0.0)
 
     def test_a_thousand_runs_from_four_threads_leave_nothing_behind(self):
         model = rewright.load(self.proto, dims={"n": 64}, threads=1)

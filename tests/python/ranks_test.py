@@ -1,4 +1,7 @@
-"""Graphs per rank that PyTorch traces, as `rewright equal --ranks` reads them; and plans that are no plans."""
+"""Graphs per rank that PyTorch traces, as `rewright equal --ranks` reads them; and plans that are no plans.
+
+    ranks_test.py REWRIGHT
+"""
 
 import json
 import pathlib
@@ -16,6 +19,8 @@ except ImportError:
 
 from rewright import ranks
 
+if len(sys.argv) < 2:
+    sys.exit(__doc__)
 PROGRAM = sys.argv.pop(1)
 
 

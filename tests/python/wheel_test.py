@@ -90,6 +90,8 @@ else:
 
 
 def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     sources, build = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
     project = tomllib.loads((sources / "python" / "pyproject.toml").read_text())
     with tempfile.TemporaryDirectory() as scratch:

@@ -155,4 +155,6 @@ def main(program):
     print("names of sizes: all as expected")
 
 
+if len(sys.argv) != 2:
+    sys.exit(__doc__)
 main(sys.argv[1])

@@ -5,6 +5,8 @@ import sys
 
 import rewright
 
+if len(sys.argv) != 4:
+    sys.exit(__doc__)
 model, asked, out = sys.argv[1:]
 with open(asked) as file:
     asked = json.load(file)

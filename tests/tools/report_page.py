@@ -438,6 +438,8 @@ def unchanged(browser, path):
 
 
 def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
     program, browser_program = sys.argv[1], chromium.find()
     if browser_program is None:
         print("skipped: no Chromium")

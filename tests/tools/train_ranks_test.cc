@@ -413,6 +413,14 @@ TEST_F(TrainRanksTest, SaysWhatIsWrong) {
   const std::string other = Config("other.json", R"({"optimizer": {"learning_rate": 0.02}})");
   EXPECT_THAT(error(Mpirun(1) + "$program train --threads 1 " + config + " : -n 1 $program train --threads 1 " + other),
               HasSubstr("the start: rank 1 differs from rank 0: the configuration: found "));
+  const auto differing = [&](const std::string& first, const std::string& second) {
+    const std::string train = "$program train --threads 1 " + config + " ";
+    return error(Mpirun(1) + train + first + " : -n 1 " + train + second);
+  };
+  EXPECT_THAT(differing("--layout dp=2,zero=1", "--layout dp=2"),
+              HasSubstr("the flags: rank 1 differs from rank 0: --layout: found dp=2, rank 0 has dp=2,zero=1"));
+  EXPECT_THAT(differing("--checkpoint-dir " + (folder_ / "ck"), ""),
+              HasSubstr("--checkpoint-dir: found not given, rank 0 has given"));
 }
 
 }  // namespace

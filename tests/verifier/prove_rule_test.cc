@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "core/base/stop.h"
 #include "substitutions/instance/instances.h"
 #include "substitutions/language/operator_variables.h"
 #include "substitutions/language/rule_parser.h"
@@ -275,6 +276,17 @@ TEST(ProveRule, AnInterruptedRuleIsUnknown) {
   options.stop = &stop;
   const RuleVerdict verdict = ProveRule(RuleOf("rule r relu(relu(x)) => relu(x)"), options);
   EXPECT_EQ(verdict.verdict, Verdict::kUnknown);
+  EXPECT_THAT(verdict.reason, HasSubstr("interrupted"));
+}
+
+TEST(Stop, EndsTheSearchOfARule) {
+  const Rule rule = RuleOf("rule r relu(relu(x)) => relu(x)");
+  RuleProofOptions options;
+  EXPECT_EQ(ProveRule(rule, options).verdict, Verdict::kProved);
+  const StopScope over(nullptr, absl::Now());
+  const RuleVerdict verdict = ProveRule(rule, options);
+  EXPECT_EQ(verdict.verdict, Verdict::kUnknown);
+  EXPECT_EQ(verdict.trials, 0);
   EXPECT_THAT(verdict.reason, HasSubstr("interrupted"));
 }
 

@@ -12,6 +12,7 @@
 #include "core/base/threads.h"
 #include "tools/library/border.h"
 #include "tools/library/rewright/equal.h"
+#include "tools/library/settings.h"
 
 namespace rewright {
 
@@ -108,7 +109,7 @@ EqualJudgement Judgement(const EqualResult& result) {
 
 EqualJudgement JudgeEqual(const ModelContents& a, const ModelContents& b, const EqualSettings& settings) {
   return Call([&] {
-    if (!(settings.time_limit_seconds > 0)) Throw(absl::InvalidArgumentError("the time limit must be above zero"));
+    CheckSettings(settings);
     const ImportedModel first = Take(Read(a, "A", settings));
     const ImportedModel second = Take(Read(b, "B", settings, NamesOfSecond(settings.map)));
     for (const auto& [name, size] : settings.dims) {

@@ -58,6 +58,10 @@ class ModelOptimizer {
 
   absl::StatusOr<OptimizedModel> Run() {
     RETURN_IF_ERROR(SetOptions());
+    if (original_.graph.outputs().empty()) {  // all of the file is its tail
+      RevertToOriginal(original_.graph, "sizes of all its results depend on values that only a run knows", &report_);
+      return std::move(result_);
+    }
     engine_.Use(original_);
     RuleRewriter rewriter(rules_.rules, std::move(numerics_));
     ASSIGN_OR_RETURN(report_, Optimize(original_.graph, rewriter, *costs_, &engine_.runner(), options_));

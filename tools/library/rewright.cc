@@ -24,6 +24,7 @@
 #include "tools/library/border.h"
 #include "tools/library/engine.h"
 #include "tools/library/optimize_model.h"
+#include "tools/library/settings.h"
 #include "tools/library/sized_models.h"
 #include "verifier/prove_rule.h"
 
@@ -243,6 +244,7 @@ struct Model::Impl {
   }
 
   OptimizeSummary Optimize(const OptimizeSettings& settings) {
+    CheckSettings(settings);
     const TimeLimit limit(settings.time_limit_seconds > 0 ? settings.time_limit_seconds : HUGE_VAL);
     const OptimizerRules rules = Take(LoadOptimizerRules(settings));
     OptimizedModel result =
@@ -265,6 +267,7 @@ Model::~Model() = default;
 
 Model Model::Load(const std::string& path, const ModelOptions& options) {
   return Call([&] {
+    CheckSettings(options);
     const ThreadCount threads(options.threads);
     ModelFile file = Take(ModelFile::Open(path));
     return Model(Impl::Make(std::move(file), Take(OnnxModel::Open(path)), options));
@@ -273,6 +276,7 @@ Model Model::Load(const std::string& path, const ModelOptions& options) {
 
 Model Model::FromBytes(const void* data, size_t size, const ModelOptions& options) {
   return Call([&] {
+    CheckSettings(options);
     const ThreadCount threads(options.threads);
     std::string bytes(static_cast<const char*>(data), size);
     OnnxModel contents = Take(OnnxModel::FromBytes(bytes, "model", ""));
@@ -355,7 +359,7 @@ void Model::Save(const std::string& path) const {
 
 std::vector<RuleJudgement> VerifyRules(const std::string& text, double time_limit_seconds, StopFlag stop) {
   return Call([&] {
-    if (!(time_limit_seconds > 0)) Throw(absl::InvalidArgumentError("the time limit must be above zero"));
+    CheckSetting("time_limit_seconds", time_limit_seconds, kProofSecondsRange);
     const std::vector<ParsedRule> parsed = ParseEachRule(text, "text");
     // Where it does not begin with a rule, the reader of whole texts says what is wrong.
     if (parsed.empty()) Take(ParseRules(text, "text").status());

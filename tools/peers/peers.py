@@ -171,6 +171,8 @@ def load(kind, model, folder, threads, device, precision):
 
 
 def main():
+    if len(sys.argv) not in (5, 7):
+        sys.exit(__doc__)
     kind, model, folder, threads = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
     device, precision = sys.argv[5:7] if len(sys.argv) > 6 else ("cpu", "fp32")
     # Libraries may print: answers go to a copy of standard output, their words nowhere.

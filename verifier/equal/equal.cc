@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -41,6 +42,7 @@ class ModelComparison {
       : joint_(std::move(joint)), options_(options), arena_(joint_.a.arena()) {}
 
   absl::StatusOr<EqualResult> Run() {
+    const StopScope scope(options_.stop);
     ASSIGN_OR_RETURN(NamedTensors inputs, Draw(0));
     absl::StatusOr<Observed> seen = Observe(joint_.a, joint_.b, inputs, options_.threads);
     if (absl::IsOutOfRange(seen.status())) {  // an integer was divided by 0
@@ -58,14 +60,14 @@ class ModelComparison {
     RETURN_IF_ERROR(MatchKnown());
     RETURN_IF_ERROR(Judge(inputs, observed.a, observed.b, joint_.b));
     if (result_.difference) return std::move(result_);
-    RETURN_IF_ERROR(Sweep());
+    RETURN_IF_ERROR(Within(options_.time_limit_s, [this] { return Sweep(); }));
     bool proved = true;
     for (size_t o = 0; o < joint_.b.outputs().size(); ++o) proved = proved && IsProved(o);
     if (proved) {
       result_.equality = result_.constants.empty() ? Equality::kProved : Equality::kUpToConstants;
       if (result_.constants.empty()) result_.within_rounding.reset();
     } else {
-      RETURN_IF_ERROR(Attack());
+      RETURN_IF_ERROR(Within(options_.time_limit_s / 2, [this] { return Attack(); }));
       if (!result_.difference) NoteOpen();
     }
     if (options_.own_precision && !result_.difference) {
@@ -293,9 +295,7 @@ class ModelComparison {
     std::vector<Output> outputs;
     for (const Output& output : joint_.b.outputs()) outputs.push_back({Rebuilt(output.value), output.name});
     const Graph rebuilt(arena_, joint_.a.inputs(), std::move(outputs));
-    const absl::Time end = absl::Now() + absl::Seconds(options_.time_limit_s) / 2;
-    for (int number = 0; number <= options_.trials && !result_.difference && absl::Now() < end; ++number) {
-      if (IsStopped(options_.stop)) break;
+    for (int number = 0; number <= options_.trials && !result_.difference && !StopScope::Stopped(); ++number) {
       ASSIGN_OR_RETURN(const NamedTensors inputs, Draw(number));
       const auto a = InF64(joint_.a, inputs), b = InF64(rebuilt, inputs);
       if (!a.ok() || !b.ok()) continue;  // inputs that a model does not admit
@@ -365,9 +365,17 @@ class ModelComparison {
   };
 
   bool Stopped() {
-    if (IsStopped(options_.stop)) return true;
-    result_.time_out = result_.time_out || absl::Now() > deadline_;
-    return result_.time_out;
+    if (!StopScope::Stopped()) return false;
+    result_.time_out = !IsStopped(options_.stop);
+    return true;
+  }
+
+  // Does work for so many seconds on the clock; what they cut short is no error, an interrupt is one.
+  absl::Status Within(double seconds, absl::FunctionRef<absl::Status()> work) {
+    const StopScope scope(nullptr, absl::Now() + absl::Seconds(seconds));
+    const absl::Status status = work();
+    if (absl::IsCancelled(status)) Stopped();
+    return absl::IsCancelled(status) && !IsStopped(options_.stop) ? absl::OkStatus() : status;
   }
 
   // The value of B in terms of values of A.
@@ -401,7 +409,6 @@ class ModelComparison {
   }
 
   absl::Status Sweep() {
-    deadline_ = absl::Now() + absl::Seconds(options_.time_limit_s);
     for (Value input : joint_.a.inputs()) shared_.insert(input);
     for (NodeId id : joint_.b.nodes()) {
       const Node& node = joint_.b.node(id);
@@ -516,7 +523,6 @@ class ModelComparison {
   const EqualOptions& options_;
   std::shared_ptr<Arena> arena_;
   int64_t least_integer_ = 0;  // that is drawn where it indexes nothing: 1 where a model divides by it
-  absl::Time deadline_;        // of proofs
   std::optional<bool> chooses_;
   EqualResult result_;
   absl::flat_hash_map<Value, ValueSignature> signatures_;

@@ -67,7 +67,7 @@ class Path {
       ++result_.values;
       if (a_.contains(id)) ++result_.shared;
     }
-    deadline_ = absl::Now() + absl::Seconds(options_.time_limit_s);
+    const StopScope interrupt(options_.stop), limit(nullptr, absl::Now() + absl::Seconds(options_.time_limit_s));
     for (const EqualityClaim& claim : claims) {
       if (Stopped()) break;
       ASSIGN_OR_RETURN(bool proved, Prove(claim));
@@ -94,19 +94,21 @@ class Path {
 
  private:
   bool Stopped() {
-    if (IsStopped(options_.stop)) return true;
-    result_.time_out = result_.time_out || absl::Now() > deadline_;
-    return result_.time_out;
+    if (!StopScope::Stopped()) return false;
+    result_.time_out = !IsStopped(options_.stop);
+    return true;
   }
 
   std::string Name(Value value) const { return NameOf(arena_, value); }
 
   absl::StatusOr<bool> Prove(const EqualityClaim& claim) {
-    ASSIGN_OR_RETURN(RegionOutcome outcome, ProvePairs(arena_, claim, SharedBelow(arena_, claim),
-                                                       absl::StrCat("region-", result_.regions.size() + 1), options_,
-                                                       [this] { return Stopped(); }));
-    if (!outcome.proved) return false;
-    AddProved(std::move(outcome), &result_);
+    absl::StatusOr<RegionOutcome> outcome =
+        ProvePairs(arena_, claim, SharedBelow(arena_, claim), absl::StrCat("region-", result_.regions.size() + 1),
+                   options_, [this] { return Stopped(); });
+    if (absl::IsCancelled(outcome.status()) && Stopped()) return false;
+    if (!outcome.ok()) return outcome.status();
+    if (!outcome->proved) return false;
+    AddProved(*std::move(outcome), &result_);
     for (const auto& [before, after] : claim) {
       egraph_.Add(before);
       egraph_.Add(after);
@@ -179,7 +181,6 @@ class Path {
   const EqualOptions& options_;
   const Arena& arena_;
   EGraph egraph_;
-  absl::Time deadline_;
   EqualResult result_;
   std::set<std::pair<Value, Value>> tried_;
 };

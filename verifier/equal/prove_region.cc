@@ -36,7 +36,7 @@ class RegionProver {
     RETURN_IF_ERROR(JoinKnown());
     SaturationLimits limits = kLimits;
     absl::Status status;
-    limits.stop = [&] { return IsStopped(options_.stop); };
+    limits.stop = [] { return StopScope::Stopped(); };
     limits.done = [&] {
       if (!Met()) status = JoinKnown();
       return !status.ok() || Met();

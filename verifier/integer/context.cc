@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "core/base/integer.h"
+#include "core/base/stop.h"
 #include "verifier/integer/give_up.h"
 #include "verifier/integer/index_observer.h"
 
@@ -40,6 +41,7 @@ std::pair<size_t, size_t> SizeOf(const Poly& p) {
 
 void ProofSession::CheckLimit() const {
   if (RemainingSeconds() <= 0) throw GiveUp(kAtLimit);
+  if (StopScope::Stopped()) throw GiveUp("interrupted");
 }
 
 Context::Context(ProofSession* session_of_proof, const Strategy& chosen, uint64_t seed)

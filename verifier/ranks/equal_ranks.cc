@@ -185,17 +185,15 @@ class RanksProof {
   // Statements about all values, operands first; then those about the outputs.
   absl::Status Derive() {
     RankClaims claims(model_, plan_, program_, options_.claim_limit_s, options_.stop);
-    const absl::Time end = absl::Now() + absl::Seconds(options_.time_limit_s);
+    const StopScope limit(nullptr, absl::Now() + absl::Seconds(options_.time_limit_s));
     for (int number = 0; number < static_cast<int>(program_.steps.size()); ++number) {
       const RankStep& step = program_.steps[number];
       result_.values += step.op != nullptr ? static_cast<int>(step.types.size()) : 0;
       for (int32_t k = 0; k < static_cast<int32_t>(step.types.size()); ++k) {
         if (IsStopped(options_.stop)) return absl::CancelledError("interrupted");
-        if (absl::Now() > end) {
-          result_.time_out = true;
-        } else {
-          RETURN_IF_ERROR(State({number, k}, &claims));
-        }
+        const absl::Status stated = StopScope::Stopped() ? absl::CancelledError() : State({number, k}, &claims);
+        result_.time_out = result_.time_out || absl::IsCancelled(stated);
+        if (!absl::IsCancelled(stated)) RETURN_IF_ERROR(stated);
       }
     }
     RETURN_IF_ERROR(Conclude(&claims));
@@ -289,6 +287,7 @@ class RanksProof {
 
 absl::StatusOr<EqualRanksResult> ProveRanks(const Graph& model, const RankPlan& plan,
                                             const EqualRanksOptions& options) {
+  const StopScope scope(options.stop);
   return RanksProof(model, plan, options).Run();
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/stop.h"
 #include "core/base/work.h"
 #include "core/ir/expr.h"
 #include "core/ir/index_value.h"
@@ -171,7 +172,7 @@ bool CounterexampleSearch::Extend(size_t level, int width, std::vector<int64_t>*
     }
   }
   for (int64_t choice : choices) {
-    if (--*budget < 0) return false;
+    if (--*budget < 0 || StopScope::Stopped()) return false;
     CountSteps(1);
     (*values)[here.symbol] = choice;
     const auto failed = std::find_if(here.completed.begin(), here.completed.end(),
@@ -203,7 +204,7 @@ bool CounterexampleSearch::FindAssignment(int width, std::vector<int64_t>* value
     int budget = kSearchBudget;
     std::vector<bool> blame(levels_.size(), false);
     if (Extend(0, width, values, &budget, jumps ? &blame : nullptr)) return true;
-    if (budget >= 0) return false;  // there is none
+    if (budget >= 0 || StopScope::Stopped()) return false;  // there is none
   }
   return false;
 }
@@ -311,7 +312,7 @@ std::optional<Counterexample> CounterexampleSearch::Run(int trials, double work_
   std::optional<Counterexample> best;
   int64_t best_size = INT64_MAX;
   int after_first = 0;
-  for (int k = 0; k < trials && ThreadWorkSeconds() - start < work_limit_s; ++k) {
+  for (int k = 0; k < trials && ThreadWorkSeconds() - start < work_limit_s && !StopScope::Stopped(); ++k) {
     if (best.has_value() && ++after_first > 24) break;
     // The ranges grow from tiny to wide: three values per symbol, then up to six.
     const int width = best.has_value() ? 2 + k % 2 : std::min(6, 2 + round_++ / 6);

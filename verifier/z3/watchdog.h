@@ -11,21 +11,28 @@
 #include <mutex>
 #include <thread>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/stop.h"
+
 namespace rewright::verifier {
 
 // Seconds on the clock after which a check is taken to hang: non-linear arithmetic does not always count its resources.
 // A check that counts them ends far below on any machine, so that no answer depends on its speed.
 constexpr double kHangSeconds = 60;
 
-// Interrupts Z3 when a check runs past `seconds` on the clock.
+// Interrupts Z3 when a check runs past `seconds` on the clock, or when the thread that made the dog is asked to stop.
 class Watchdog {
  public:
   Watchdog(z3::context& z3, double seconds)
-      : thread_([this, &z3, seconds] {
+      : thread_([this, &z3, seconds, scope = StopScope::Current()] {
+          const absl::Time end = absl::Now() + absl::Seconds(seconds);
           std::unique_lock<std::mutex> lock(mutex_);
-          if (!wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return done_; })) {
+          while (!wake_.wait_for(lock, kLook, [this] { return done_; })) {
+            if (absl::Now() < end && !StopScope::IsStopped(scope)) continue;
             fired_ = true;
             z3.interrupt();
+            return;
           }
         }) {}
   bool fired() const { return fired_; }
@@ -41,6 +48,7 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
 
  private:
+  static constexpr std::chrono::milliseconds kLook{50};
   std::mutex mutex_;
   std::condition_variable wake_;
   bool done_ = false;

@@ -435,7 +435,6 @@ absl::StatusOr<std::vector<Value>> GraphImporter::ValuesOf(const onnx::NodeProto
 
 void GraphImporter::AddToTail(const onnx::NodeProto& node, const std::string& why) {
   tail_.push_back(at_);
-  tail_list_.Add(absl::StrCat(QualifiedName(node), ": ", why), node);
   result_.tail.push_back({.node = NodeText(node), .why = why});
 }
 
@@ -451,7 +450,7 @@ absl::Status GraphImporter::AddCut(std::vector<Output>* outputs) {
       if (!is_leaf && names.insert(name).second) outputs->push_back({value, name});
     }
   }
-  return outputs->empty() ? tail_list_.ToStatus("operators are", "; nothing is before them") : absl::OkStatus();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<Value>> GraphImporter::NodeValues(const onnx::NodeProto& node) {

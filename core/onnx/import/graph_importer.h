@@ -162,7 +162,6 @@ class GraphImporter {
   absl::flat_hash_map<std::string, const onnx::ValueInfoProto*> declared_;  // by tensor; filled when first asked for
   int at_ = 0;                                                              // of the nodes of the file
   std::vector<int> tail_;
-  UnsupportedList tail_list_;
   std::map<std::string, std::string> left_;    // floating initializers that are not trained, and why
   absl::flat_hash_set<std::string> trained_;   // the others
   std::vector<std::string>* scope_ = nullptr;  // of the innermost subgraph: the tensors that it has named so far

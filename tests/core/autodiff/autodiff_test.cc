@@ -76,6 +76,23 @@ TEST(Gradients, OfADenseLayer) {
   EXPECT_EQ(PrintGraph(*again), text);
 }
 
+// Each of so many parts is found by a few steps: the gradients are as many slices.
+TEST(Gradients, OfThousandsOfParts) {
+  constexpr size_t kParts = 5000;
+  const auto arena = std::make_shared<Arena>();
+  std::vector<Value> parts;
+  for (size_t k = 0; k < kParts; ++k) {
+    parts.push_back(*arena->AddInput(absl::StrCat("x", k), TensorType{DType::kFloat64, {1}}));
+  }
+  const auto joined = arena->Apply("concat", parts, {{"axis", int64_t{0}}});
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  const auto sum = arena->Apply("reduce_sum", {*joined}, {{"axes", std::vector<int64_t>{0}}, {"keepdims", int64_t{0}}});
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  const auto gradients = Gradients(*arena, *sum, parts);
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  for (const Value gradient : *gradients) ASSERT_EQ(arena->node(gradient.node).op->name, "slice");
+}
+
 // The concatenation has more parts than any sample of its operator.
 TEST(Gradients, OfManyPartsAreTheirParts) {
   std::string text = "input x: f64[2,3]\n", names = "x";

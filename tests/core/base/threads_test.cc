@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/status_macros.h"
+#include "core/base/stop.h"
 #include "gtest/gtest.h"
 
 namespace rewright {
@@ -27,6 +28,25 @@ TEST(OnThreads, CallsOnThisThreadAndOthers) {
     EXPECT_EQ(calls, std::max(threads, 1));
     EXPECT_EQ(seen.count(std::this_thread::get_id()), 1u);
   }
+}
+
+TEST(OnThreads, TheyStopWithTheirCaller) {
+  std::atomic<bool> flag{false};
+  std::atomic<int> stopped{0};
+  const auto count = [&] { stopped += StopScope::Stopped(); };
+  {
+    const StopScope scope(&flag), inner(nullptr);
+    OnThreads(4, count);
+    EXPECT_EQ(stopped, 0);
+    flag = true;
+    OnThreads(4, count);
+    EXPECT_EQ(stopped, 4);
+  }
+  OnThreads(4, count);
+  EXPECT_EQ(stopped, 4);
+  const StopScope over(nullptr, absl::Now());
+  OnThreads(4, count);
+  EXPECT_EQ(stopped, 8);
 }
 
 TEST(OnThreads, WhatIsThrownEndsAsAnError) {

@@ -1,9 +1,12 @@
 // Whole graphs.
 #include "core/ir/graph.h"
 
+#include <atomic>
+#include <memory>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/base/stop.h"
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/known_values.h"
 #include "core/ir/text.h"
@@ -43,6 +46,36 @@ TEST(InterpreterGraphTest, GivesOutputsInOrder) {
   EXPECT_TRUE((*results)[0].BitEqual(F32({2, 1}, {13, 0})));
   EXPECT_TRUE((*results)[1].BitEqual(F32({2, 1}, {0, 0})));
   EXPECT_TRUE((*results)[2].BitEqual(F32({2, 2}, {13, -87, -11, -113})));
+}
+
+TEST(InterpreterGraphTest, ARunThatIsStopped) {
+  const Graph graph = GraphOf(kText, {{"w", F32({4, 2}, {1, 0, 0, 1, 1, 1, 2, 2})}});
+  const std::atomic<bool> flag{true};
+  const StopScope scope(&flag);
+  const auto results = InterpretGraph(graph, {{"x", F32({2, 4}, {1, 2, 3, 4, -1, -2, -3, -4})}});
+  EXPECT_TRUE(absl::IsCancelled(results.status())) << results.status();
+}
+
+// A tensor is cut into its rows, which are put together again in the opposite order.
+TEST(InterpreterGraphTest, TwentyThousandParts) {
+  constexpr int64_t kRows = 20000;
+  const size_t before = NumInternedExprs();
+  const auto arena = std::make_shared<Arena>();
+  const Value x = *arena->AddInput("x", TensorType{DType::kFloat32, {kRows}});
+  const auto rows = arena->Add("split", {x}, {{"axis", int64_t{0}}, {"sizes", std::vector<int64_t>(kRows, 1)}});
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  std::vector<Value> parts;
+  for (int64_t row = kRows; row-- > 0;) parts.push_back({*rows, static_cast<int32_t>(row)});
+  const auto joined = arena->Apply("concat", std::move(parts), {{"axis", int64_t{0}}});
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_LT(NumInternedExprs() - before, 16 * kRows);
+  Tensor numbers(TensorType{DType::kFloat32, {kRows}});
+  for (int64_t row = 0; row < kRows; ++row) numbers.Set(row, static_cast<double>(row));
+  const auto results = InterpretGraph(Graph(arena, {x}, {{*joined, "y"}}), {{"x", numbers}});
+  ASSERT_TRUE(results.ok()) << results.status();
+  for (int64_t row = 0; row < kRows; ++row) {
+    ASSERT_EQ((*results)[0].At(row), static_cast<double>(kRows - 1 - row));
+  }
 }
 
 TEST(InterpreterGraphTest, PartsOfWeightsShareNoApplication) {

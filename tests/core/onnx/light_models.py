@@ -93,6 +93,8 @@ def run_model(program, rewright, path, directory):
 
 
 def main():
+    if len(sys.argv) not in (3, 4):
+        sys.exit(__doc__)
     pattern = re.compile(sys.argv[3] if len(sys.argv) > 3 else "")
     program = Program(sys.argv[1])
     failures = total = 0

@@ -251,6 +251,8 @@ def wrong_fusion(op, model, folder):
 
 
 def main():
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
     program = Program(sys.argv[1])
     pattern = re.compile(sys.argv[2] if len(sys.argv) > 2 else "")
     cases = [c for dtype in (np.uint8, np.int8) for seed in range(2) for c in quantized(dtype, seed)] + [*floats(), *narrow()]

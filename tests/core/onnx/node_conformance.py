@@ -189,6 +189,8 @@ def check_versions(program, newest_opset=28):
 
 def main():
     arguments = [a for a in sys.argv[1:] if a != "--verbose"]
+    if len(arguments) not in (1, 2):
+        sys.exit(__doc__)
     verbose = "--verbose" in sys.argv
     pattern = re.compile(arguments[1] if len(arguments) > 1 else "")
     warnings.simplefilter("ignore")

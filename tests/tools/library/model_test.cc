@@ -327,7 +327,8 @@ TEST(VerifyRules, JudgesOneByOne) {
   EXPECT_THAT(judged[2].explanation, HasSubstr("text:6:3: found `frob`"));
   EXPECT_THAT(VerifyRules(""), IsEmpty());
   EXPECT_THAT(ErrorOf(ErrorCode::kInvalidInput, [] { VerifyRules("nothing"); }), HasSubstr("expected `rule`"));
-  EXPECT_THAT(ErrorOf(ErrorCode::kInvalidInput, [] { VerifyRules("", 0); }), HasSubstr("time limit"));
+  EXPECT_THAT(ErrorOf(ErrorCode::kInvalidSetting, [] { VerifyRules("", 0); }),
+              HasSubstr("time_limit_seconds: found 0, expected a number from 0.001 to"));
 }
 
 }  // namespace

@@ -16,6 +16,8 @@ import sys
 import tempfile
 import termios
 
+if len(sys.argv) != 2:
+    sys.exit(__doc__)
 PROGRAM = sys.argv[1]
 COLOR = re.compile(r"\x1b\[3\dm")
 

@@ -10,6 +10,8 @@ import collections
 import pathlib
 import sys
 
+if len(sys.argv) != 4:
+    sys.exit(__doc__)
 table, sources, out = map(pathlib.Path, sys.argv[1:])
 rows = [line.split(" :: ") for line in table.read_text().splitlines() if line and not line.startswith("#")]
 chosen = collections.defaultdict(dict)  # file -> expression -> rows

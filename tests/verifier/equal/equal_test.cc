@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -66,6 +67,38 @@ state v: f32[6,10]
 output y = %2
 output z = %1
 )";
+
+constexpr char kReluTwice[] = R"(
+input x: f32[4,6]
+%0 = relu(x)
+%1 = relu(%0)
+output y = %1
+)";
+constexpr char kReluOnce[] = R"(
+input x: f32[4,6]
+%0 = relu(x)
+output y = %0
+)";
+
+TEST(Equal, AnInterruptIsAnError) {
+  const std::atomic<bool> stop{true};
+  EqualOptions options;
+  options.stop = &stop;
+  const auto result = ProveEqual(GraphOf(kReluTwice), GraphOf(kReluOnce), options);
+  EXPECT_TRUE(absl::IsCancelled(result.status())) << result.status();
+}
+
+TEST(Equal, NothingIsProvedBehindTheTimeLimit) {
+  EqualOptions options;
+  options.time_limit_s = 0;
+  const auto result = ProveEqual(GraphOf(kReluTwice), GraphOf(kReluOnce), options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->equality, Equality::kOpen);
+  EXPECT_TRUE(result->time_out);
+  EXPECT_EQ(result->trials, 1);  // the run that comes before proofs
+  EXPECT_TRUE(result->run);
+  EXPECT_EQ(Prove(GraphOf(kReluTwice), GraphOf(kReluOnce)).equality, Equality::kProved);
+}
 
 TEST(Equal, TheSameGraphIsProvedByItsStructure) {
   const std::map<std::string, Tensor> states = {{"w", Elements({6, 8}, 1)}, {"v", Elements({6, 10}, 2)}};

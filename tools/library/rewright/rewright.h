@@ -32,10 +32,11 @@
 namespace rewright {
 
 enum class ErrorCode {
-  kInvalidInput,  // the model, data, an option, a file or a device is not what is expected
+  kInvalidInput,    // the model, data, an option, a file or a device is not what is expected
   kOutOfMemory,
-  kInternal,  // a fault of the library; the model is to be destroyed
-  kStopped,   // the caller asked for it
+  kInternal,        // a fault of the library; the model is to be destroyed
+  kStopped,         // the caller asked for it
+  kInvalidSetting,  // a number among options or settings lies outside of its range
 };
 
 class REWRIGHT_API Error : public std::runtime_error {

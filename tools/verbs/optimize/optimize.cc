@@ -26,6 +26,7 @@
 #include "runtime/measure/machine_rates.h"
 #include "runtime/measure/timing_policy.h"
 #include "tools/library/optimize_model.h"
+#include "tools/library/settings.h"
 #include "tools/program/flags.h"
 #include "tools/program/interrupt.h"
 #include "tools/program/models.h"
@@ -578,13 +579,13 @@ Action DeclareOptimize(CommandLine& line) {
                  "The strategy (default backtrack)");
   line.AddChoice("--windows", &flags->settings.windows, {"auto", "always", "never"},
                  "Search parts of the graph by themselves: always, never, or when it is large (default auto)");
-  line.AddReal("--alpha", &flags->settings.alpha, 1, 1e6,
+  line.AddReal("--alpha", &flags->settings.alpha, kAlphaRange.least, kAlphaRange.greatest,
                "Graphs up to so many times the best cost are pursued (default 1.05)");
-  line.AddReal("--growth", &flags->settings.growth, 0, HUGE_VAL,
+  line.AddReal("--growth", &flags->settings.growth, kGrowthRange.least, kGrowthRange.greatest,
                "How much larger the file may become, as a share of it; it has to gain as much (default 0.01; inf: any "
                "size, for any gain)");
   line.AddInt("--budget", &flags->settings.budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
-  line.AddInt("--egraph-nodes", &flags->settings.egraph_nodes, 0, 1000000000,
+  line.AddInt("--egraph-nodes", &flags->settings.egraph_nodes, 0, kMostEGraphNodes,
               "E-nodes that one saturation of eqsat may add (default 2000)");
   line.AddReal("--time-limit", &flags->time_limit, 0, HUGE_VAL,
                "Seconds for all of it at most: search, timing, checks, proof");
@@ -600,16 +601,17 @@ Action DeclareOptimize(CommandLine& line) {
       "Also rewrites that round otherwise in front of roundings to integers, and in sums that take away what "
       "they added (default: quantizers and the "
       "like give the original's integers, bit for bit)");
-  line.AddReal("--tolerance", &flags->settings.tolerance, 0, 1,
+  line.AddReal("--tolerance", &flags->settings.tolerance, kToleranceRange.least, kToleranceRange.greatest,
                "How far outputs may move, as a share of the largest element: within it products, convolutions and what "
                "lies between them are computed in bf16 (default 0: none is)");
   line.AddSwitch("--check,!--no-check", &flags->settings.check, "Compare outputs with the original's (default on)");
-  line.AddReal("--rtol", &flags->settings.rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
-  line.AddReal("--atol", &flags->settings.atol, 0, 1e300,
+  line.AddReal("--rtol", &flags->settings.rtol, kRelativeRange.least, kRelativeRange.greatest,
+               "Relative tolerance of an element (default 1e-3)");
+  line.AddReal("--atol", &flags->settings.atol, kAbsoluteRange.least, kAbsoluteRange.greatest,
                "Absolute tolerance (default: 1e-4 times the largest element)");
   line.AddSwitch("--prove,!--no-prove", &flags->settings.prove,
                  "Prove the result equal to the original as a whole, over the real numbers (default on)");
-  line.AddReal("--proof-limit", &flags->settings.proof_limit_seconds, 0, 1e9,
+  line.AddReal("--proof-limit", &flags->settings.proof_limit_seconds, kSecondsRange.least, kSecondsRange.greatest,
                "Seconds for that proof at most (default 10)");
   line.AddOutputPath("--trace", &flags->trace, "Write every step of the search, for blame; - is standard output")
       .Type("F.json");

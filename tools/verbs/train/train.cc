@@ -271,6 +271,28 @@ absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, int deg
   });
 }
 
+// Checks the flags by which ranks send to one another: each that differs would leave one of them waiting.
+absl::Status CheckFlags(const TrainFlags& flags, Communicator& ranks) {
+  const auto path = [](const std::string& of) { return std::string(of.empty() ? "not given" : "given"); };
+  const auto text = [](const std::string& of) { return of.empty() ? "not given" : of; };
+  return CheckSame(ranks, "the flags",
+                   {{"--device", flags.device},
+                    {"--layout", text(flags.layout.layout)},
+                    {"--cluster", text(flags.layout.cluster)},
+                    {"--run-plan", path(flags.lists)},
+                    {"--resume", path(flags.resume ? "given" : "")},
+                    {"--checkpoint-dir", path(flags.checkpoint_folder)},
+                    {"--output", path(flags.output)},
+                    {"--plan", path(flags.plan)},
+                    {"--prove", path(flags.proof)},
+                    {"--report", path(flags.report)},
+                    {"--profile", path(flags.profile)},
+                    {"--bucket-mb", absl::StrCat(flags.bucket_mb)},
+                    {"--search-time", absl::StrCat(flags.search.seconds)},
+                    {"--memory-limit", absl::StrCat(flags.search.memory_limit)},
+                    {"--keep-all", path(flags.search.keep_all ? "given" : "")}});
+}
+
 absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& session) {
   Console& console = session.console;
   // From the first search to the last step; those of searches lie inside.
@@ -294,6 +316,7 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
                                   {"--profile", flags.profile, OutputFlag::Use::kKeep}},
                                  {flags.config}, session));
   }
+  RETURN_IF_ERROR(CheckFlags(flags, ranks));
   TrainerOptions options;
   options.data_folder = FolderOf(flags.config);
   options.checkpoint_folder = flags.checkpoint_folder;
