@@ -99,6 +99,14 @@ class SessionTest(unittest.TestCase):
             self.assertEqual(session.length, 0)
             numpy.testing.assert_array_equal(session.run(x=rows(5, seed=0))["y"], kept[0][1])
 
+    def test_an_optimized_model_runs_so_as_well(self):
+        model = rewright.load(attention(), dims={"n": 1, "past": 7})
+        self.assertTrue(model.optimize(cost="analytic:v100").rewritten)  # three products of x become one
+        session, plain = model.session(STATES), rewright.load(attention()).session(STATES)
+        for step in range(30):
+            x = rows(4 if step == 0 else 1, seed=step)
+            numpy.testing.assert_allclose(session.run(x=x)["y"], plain.run(x=x)["y"], rtol=0, atol=2e-6)
+
     def test_sessions_of_one_model_do_not_meet(self):
         model = rewright.load(attention())
         one, other = model.session(STATES), model.session(STATES, capacity=500)
