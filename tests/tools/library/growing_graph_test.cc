@@ -52,7 +52,7 @@ TEST(GrowingGraph, ReductionsReadNothingBehindTheEnd) {
   const std::string most = ErrorOf("%9 = reduce_max(%1, axes=[1], keepdims=0)");
   EXPECT_THAT(most, HasSubstr("where("));
   EXPECT_THAT(most, HasSubstr("-inf"));
-  // What lies behind the end of a cache is zero, and stays so when it is moved; behind its exponential it is not.
+  // Zeros lie behind the end of a cache, also when it is moved, and not behind the end of its exponential.
   EXPECT_THAT(ErrorOf("%2 = transpose(%1, perm=[0,2,1])\n%9 = reduce_sum(%2, axes=[2], keepdims=0)"),
               Not(HasSubstr("where(")));
   EXPECT_THAT(ErrorOf("%2 = exp(%1)\n%9 = reduce_sum(%2, axes=[1], keepdims=0)"), HasSubstr("where("));
