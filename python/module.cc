@@ -146,8 +146,9 @@ nb::object ArrayOf(const OutputArray& output) {
   return nb::cast(nb::ndarray<nb::numpy>(elements, shape.size(), shape.data(), owner, nullptr, TypeFrom(type)));
 }
 
-// Inputs whose names are in `bits` are the bits of bfloat16 as unsigned integers.
-nb::dict Run(const Model& model, const nb::dict& inputs, const std::vector<std::string>& bits) {
+// Runs a model or a session. Inputs whose names are in `bits` are the bits of bfloat16 as unsigned integers.
+template <typename Runner>
+nb::dict Run(Runner& runner, const nb::dict& inputs, const std::vector<std::string>& bits) {
   std::vector<Input> arrays;  // keep what was copied
   std::vector<InputView> views;
   for (const auto& [key, value] : inputs) {
@@ -163,7 +164,7 @@ nb::dict Run(const Model& model, const nb::dict& inputs, const std::vector<std::
   std::vector<OutputArray> outputs;
   {
     const nb::gil_scoped_release unlocked;
-    outputs = model.Run(views);
+    outputs = runner.Run(views);
   }
   nb::dict results;
   for (const OutputArray& output : outputs) results[output.name.c_str()] = ArrayOf(output);
@@ -302,6 +303,11 @@ NB_MODULE(_rewright, m) {
         return "<RuleJudgement: " + judgement.name + " " + judgement.verdict + ">";
       });
 
+  nb::class_<GrowingSession>(m, "Session")
+      .def("run", &Run<GrowingSession>, nb::arg("inputs"), nb::arg("bits"))
+      .def("length", &GrowingSession::length)
+      .def("state", [](const GrowingSession& session, const std::string& name) { return ArrayOf(session.State(name)); })
+      .def("clear", &GrowingSession::Clear);
   nb::class_<Model>(m, "Model")
       .def_static("load", &Model::Load, nb::arg("path"), nb::arg("options"), nb::call_guard<nb::gil_scoped_release>())
       .def_static(
@@ -316,7 +322,9 @@ NB_MODULE(_rewright, m) {
       .def("dims", &Model::dims)
       .def("notes", &Model::notes)
       .def("optimize", &Optimize, nb::arg("settings"), nb::arg("progress").none())
-      .def("run", &Run, nb::arg("inputs"), nb::arg("bits"))
+      .def("run", &Run<const Model>, nb::arg("inputs"), nb::arg("bits"))
+      .def("session", &Model::MakeSession, nb::arg("states"), nb::arg("capacity"), nb::keep_alive<0, 1>(),
+           nb::call_guard<nb::gil_scoped_release>())
       .def("save", &Model::Save, nb::arg("path"), nb::call_guard<nb::gil_scoped_release>());
   m.def(
       "verify_rules",

@@ -135,7 +135,10 @@ absl::Status CheckUses(const Schedule& schedule, const std::vector<ResolvedBuffe
       if (Reads(use.access) && computed && !written[root] && schedule.buffers[use.buffer].bytes > 0) {
         return fault("reads what no step wrote:", use.buffer);
       }
-      if (Writes(use.access) && !computed && kind != Buffer::Kind::kState) return fault("writes", use.buffer);
+      // An input whose memory takes its next value is updated.
+      const bool replaced =
+          kind == Buffer::Kind::kState || (kind == Buffer::Kind::kInput && use.access == Access::kUpdate);
+      if (Writes(use.access) && !computed && !replaced) return fault("writes", use.buffer);
     }
     for (const BufferUse& use : step.buffers) {
       if (Writes(use.access)) written[resolved[use.buffer].root] = true;

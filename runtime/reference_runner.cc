@@ -1,5 +1,7 @@
 #include "runtime/reference_runner.h"
 
+#include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -31,6 +33,10 @@ class ReferenceExecutable : public Executable {
       const Value updates = graph_.outputs()[i].updates;
       if (updates.node < 0) {
         outputs->push_back(std::move(values[i]));
+      } else if (const auto input = std::find(graph_.inputs().begin(), graph_.inputs().end(), updates);
+                 input != graph_.inputs().end()) {
+        const Tensor& taken = inputs[static_cast<size_t>(input - graph_.inputs().begin())];
+        std::memcpy(const_cast<void*>(taken.data()), values[i].data(), static_cast<size_t>(values[i].num_bytes()));
       } else {
         states_[graph_.node(updates.node).name] = std::move(values[i]);
       }

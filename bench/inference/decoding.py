@@ -2,10 +2,12 @@
 """A language model that decodes, one token at a time with a cache: our CPU device beside onnxruntime and OpenVINO.
 
 The model is like Llama (norms by the root mean square, rotary positions, grouped heads, gated layers), with random weights,
-exported by PyTorch as one step: a token, its position and the caches go in, logits and the caches come out. Products have
-f32 weights, or weights of 8 or 4 bits in groups of 32 (MatMulNBits, by onnxruntime's quantizer). Each program runs in a
+exported by PyTorch with any number of tokens behind any past: the prompt is one run, then each token is one. Caches are
+states of a session here and of OpenVINO's model; onnxruntime is given them. Products have f32 weights, or weights of 8 or
+4 bits in groups of 32 (MatMulNBits, by onnxruntime's quantizer; "int8": its products of integers). Each program runs in a
 process of its own. A time is the median of the tokens behind the prompt; `part` is the bytes of weights that a token reads
-a second of it, of what loads alone reach (decoding_bench). Tokens are the largest logits; PyTorch has run the f32 model.
+a second, of what loads alone reach before and after (decoding_bench). Tokens are the largest logits; PyTorch has run the
+f32 model.
 
     PYTHONPATH=build/release/python bench/inference/decoding.py --bench build/release/bench/decoding_bench --out results.csv
 """
@@ -56,18 +58,22 @@ def build(sizes, seed=1):
             left, right = x.chunk(2, -1)
             return x * cos + torch.cat([-right, left], -1) * sin
 
-        def forward(self, x, here, mask, cos, sin, keys, values):
+        def by_head(self, x, count):
+            return x.reshape(1, x.shape[1], count, head).transpose(1, 2)
+
+        def forward(self, x, mask, cos, sin, keys, values):
             y = self.before(x)
-            q = self.turned(self.q(y).reshape(1, heads, 1, head), cos, sin).reshape(1, shared, heads // shared, head)
-            k = self.turned(self.k(y).reshape(1, shared, 1, head), cos, sin)
-            keys = torch.where(here, k, keys)
-            values = torch.where(here, self.v(y).reshape(1, shared, 1, head), values)
-            shares = torch.softmax(q @ keys.transpose(2, 3) * head**-0.5 + mask, -1)
-            x = x + self.o((shares @ values).reshape(1, 1, hidden))
+            q = self.turned(self.by_head(self.q(y), heads), cos, sin)
+            keys = torch.cat([keys, self.turned(self.by_head(self.k(y), shared), cos, sin)], 2)
+            values = torch.cat([values, self.by_head(self.v(y), shared)], 2)
+            q = q.reshape(1, shared, heads // shared, x.shape[1], head)
+            shares = torch.softmax(q @ keys.unsqueeze(2).transpose(3, 4) * head**-0.5 + mask, -1)
+            mixed = (shares @ values.unsqueeze(2)).reshape(1, heads, x.shape[1], head)
+            x = x + self.o(mixed.transpose(1, 2).reshape(1, x.shape[1], hidden))
             y = self.between(x)
             return x + self.down(nn.functional.silu(self.gate(y)) * self.up(y)), keys, values
 
-    class Step(nn.Module):
+    class Model(nn.Module):
         def __init__(self):
             super().__init__()
             self.words = nn.Embedding(sizes["words"], hidden)
@@ -76,35 +82,38 @@ def build(sizes, seed=1):
             angles = torch.outer(torch.arange(length), 10000.0 ** (-torch.arange(0, head, 2) / head))
             self.register_buffer("cos", torch.cat([angles.cos()] * 2, -1))
             self.register_buffer("sin", torch.cat([angles.sin()] * 2, -1))
-            self.register_buffer("places", torch.arange(length))
 
-        def forward(self, token, position, *caches):
-            x = self.words(token).reshape(1, 1, hidden)  # of rank 3: products are MatMul, not Gemm
-            here = (self.places == position).reshape(1, 1, length, 1)
-            mask = torch.where(self.places > position, -1e9, 0.0)
-            cos, sin = self.cos[position], self.sin[position]
+        def forward(self, tokens, positions, *caches):
+            x = self.words(tokens)
+            total = caches[0].shape[2] + tokens.shape[1]
+            mask = torch.where(torch.arange(total) > positions.unsqueeze(1), -1e9, 0.0)
+            cos, sin = self.cos[positions], self.sin[positions]
             new = []
             for i, layer in enumerate(self.layers):
-                x, keys, values = layer(x, here, mask, cos, sin, caches[2 * i], caches[2 * i + 1])
+                x, keys, values = layer(x, mask, cos, sin, caches[2 * i], caches[2 * i + 1])
                 new += [keys, values]
-            return (self.logits(self.last(x)), *new)
+            return (self.logits(self.last(x[:, -1:])), *new)
 
-    shape = (1, shared, length, head)
-    return Step().eval(), shape
+    return Model().eval()
 
 
 def names(sizes):
     return [f"{kind}{i}" for i in range(sizes["layers"]) for kind in ("keys", "values")]
 
 
+def cache(sizes, length):
+    return (1, sizes["shared"], length, sizes["hidden"] // sizes["heads"])
+
+
 def export(sizes, path):
     import torch
-    model, shape = build(sizes)
-    caches = tuple(torch.zeros(shape) for _ in names(sizes))
-    inputs = (torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64), *caches)
+    caches = tuple(torch.zeros(cache(sizes, 7)) for _ in names(sizes))
+    tokens, past = torch.export.Dim("tokens", min=1, max=1024), torch.export.Dim("past", min=1, max=4096)
+    inputs = (torch.zeros(1, 3, dtype=torch.int64), torch.arange(7, 10), *caches)
     with torch.no_grad():
-        torch.onnx.export(model, inputs, path, input_names=["token", "position"] + names(sizes),
+        torch.onnx.export(build(sizes), inputs, path, input_names=["tokens", "positions"] + names(sizes),
                           output_names=["logits"] + ["new_" + n for n in names(sizes)], opset_version=18, dynamo=True,
+                          dynamic_shapes=({1: tokens}, {0: tokens}, tuple({2: past} for _ in caches)),
                           external_data=True, verbose=False)
 
 
@@ -132,35 +141,32 @@ def weight_bytes(path):
                for name in node.input[1:])
 
 
-def decode(run, sizes, count):
-    """The tokens behind the prompt and the seconds of each; run(token, position, caches) gives logits and caches."""
+def decode(run, count):
+    """The tokens behind the prompt and the seconds of each but the first; run(tokens, positions) gives logits."""
     import numpy as np
-    head = sizes["hidden"] // sizes["heads"]
-    caches = [np.zeros((1, sizes["shared"], sizes["length"], head), np.float32) for _ in names(sizes)]
-    tokens, seconds, token = [], [], PROMPT[0]
-    for position in range(len(PROMPT) + count - 1):
+    positions = np.arange(len(PROMPT))
+    tokens, seconds = [int(np.argmax(run(np.array([PROMPT]), positions)))], []
+    while len(tokens) < count:
+        positions = positions[-1:] + 1
         begin = time.perf_counter()
-        logits, caches = run(np.array([token]), np.array([position]), caches)
+        logits = run(np.array([tokens[-1:]]), positions)
         seconds.append(time.perf_counter() - begin)
-        token = int(np.argmax(logits))
-        if position + 1 < len(PROMPT):
-            token = PROMPT[position + 1]
-        else:
-            tokens.append(token)
-    return tokens, seconds[len(PROMPT):]
+        tokens.append(int(np.argmax(logits)))
+    return tokens, seconds
 
 
 def runner(program, path, sizes, threads):
-    feeds = lambda token, position, caches: {"token": token, "position": position, **dict(zip(names(sizes), caches))}
+    import numpy as np
+    caches = [np.zeros(cache(sizes, 0), np.float32) for _ in names(sizes)]
     if program == "torch":
         import torch
         torch.set_num_threads(threads)
-        model, _ = build(sizes)
+        model = build(sizes)
 
         @torch.inference_mode()
-        def run(token, position, caches):
-            logits, *new = model(*(torch.as_tensor(x) for x in (token, position, *caches)))
-            return logits.numpy(), new
+        def run(tokens, positions):
+            logits, *caches[:] = model(*(torch.as_tensor(x) for x in (tokens, positions, *caches)))
+            return logits.numpy()
         return run
     if program == "onnxruntime":
         import onnxruntime as ort
@@ -168,48 +174,49 @@ def runner(program, path, sizes, threads):
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
-        def run(token, position, caches):
-            logits, *new = session.run(None, feeds(token, position, caches))
-            return logits, new
+        def run(tokens, positions):
+            feeds = {"tokens": tokens, "positions": positions, **dict(zip(names(sizes), caches))}
+            logits, *caches[:] = session.run(None, feeds)
+            return logits
         return run
     if program == "openvino":
         import openvino as ov
+        from openvino._offline_transformations import apply_make_stateful_transformation
+        model = ov.Core().read_model(path)
+        apply_make_stateful_transformation(model, {name: "new_" + name for name in names(sizes)})
         config = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}
-        request = ov.Core().compile_model(path, "CPU", config).create_infer_request()
-
-        def run(token, position, caches):
-            result = request.infer(feeds(token, position, caches), share_inputs=True)
-            logits, *new = [result[i].copy() for i in range(1 + len(caches))]
-            return logits, new
-        return run
+        request = ov.Core().compile_model(model, "CPU", config).create_infer_request()
+        for state in request.query_state():
+            state.state = ov.Tensor(caches[0])
+        return lambda tokens, positions: request.infer({"tokens": tokens, "positions": positions})["logits"]
     import rewright
-    model = rewright.load(path, threads=threads)
-
-    def run(token, position, caches):
-        result = model.run(feeds(token, position, caches))
-        return result["logits"], [result["new_" + n] for n in names(sizes)]
-    return run
+    session = rewright.load(path, threads=threads).session({name: "new_" + name for name in names(sizes)})
+    return lambda tokens, positions: session.run(tokens=tokens, positions=positions)["logits"]
 
 
 def child(program, path, sizes, threads, count):
-    tokens, seconds = decode(runner(program, path, sizes, threads), sizes, count)
+    tokens, seconds = decode(runner(program, path, sizes, threads), count)
     print(json.dumps({"tokens": tokens, "ms": statistics.median(seconds) * 1e3, "least": min(seconds) * 1e3}))
 
 
 def measured(program, path, sizes, args):
     call = [sys.executable, os.path.abspath(__file__), "--child", program, path, json.dumps(sizes), str(args.threads),
             str(args.tokens)]
+    before = bandwidth(args)
     done = subprocess.run(call, capture_output=True, text=True)
     if done.returncode == 0:
-        return json.loads(done.stdout.splitlines()[-1])
+        return {**json.loads(done.stdout.splitlines()[-1]), "loads": (before + bandwidth(args)) / 2}
     print(f"{program}: {done.stderr.strip().splitlines()[-1:]}", flush=True)
     return None
 
 
 def bandwidth(args):
-    """Bytes a second of loads alone, the most of all lines."""
-    text = subprocess.run([args.bench, str(args.threads), "1"], capture_output=True, text=True, check=True).stdout
-    return max(float(line.split(",")[5]) for line in text.splitlines()[1:]) * 1e9
+    """Bytes a second of loads alone, as the first product of decoding_bench has beside it."""
+    with subprocess.Popen([args.bench, str(args.threads), "1"], stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        rate = float(process.stdout.readline().split(",")[5]) * 1e9
+        process.kill()
+    return rate
 
 
 def main():
@@ -220,8 +227,8 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--programs", default="rewright,onnxruntime,openvino")
-    parser.add_argument("--forms", default="f32,8,4,4 int8")
-    for name, value in dict(layers=24, hidden=896, heads=14, shared=2, inner=4864, words=65536, length=128).items():
+    parser.add_argument("--forms", default="f32,8,8 int8,4,4 int8")
+    for name, value in dict(layers=24, hidden=896, heads=14, shared=2, inner=4864, words=65536, length=1024).items():
         parser.add_argument("--" + name, type=int, default=value)
     args = parser.parse_args()
     sizes = {k: getattr(args, k) for k in ("layers", "hidden", "heads", "shared", "inner", "words", "length")}
@@ -230,24 +237,26 @@ def main():
     plain = os.path.join(folder, "f32.onnx")
     if not os.path.exists(plain):
         export(sizes, plain)
-    rate, rows = bandwidth(args), []
-    truth = measured("torch", plain, sizes, args)
+    rows, truth = [], None
     for form in args.forms.split(","):
         path = os.path.join(folder, form.replace(" ", "_") + ".onnx")
         if not os.path.exists(path):
             narrow(plain, path, int(form.split()[0]), 4 if form.endswith("int8") else 1)
         size = weight_bytes(path)
         for program in ["torch"] * (form == "f32") + args.programs.split(","):
-            found = truth if program == "torch" else measured(program, path, sizes, args)
+            found = measured(program, path, sizes, args)
             if found is None:
                 continue
-            same = next((i for i, (a, b) in enumerate(zip(found["tokens"], truth["tokens"])) if a != b), args.tokens)
+            truth = truth or found["tokens"]
+            same = next((i for i, (a, b) in enumerate(zip(found["tokens"], truth)) if a != b), args.tokens)
             rows.append({"weights": form, "program": program, "ms": round(found["ms"], 2),
                          "least_ms": round(found["least"], 2), "gb": round(size * 1e-9, 3),
-                         "part": round(size / found["ms"] * 1e3 / rate, 3), "tokens_as_torch": same})
+                         "loads_gb_per_s": round(found["loads"] * 1e-9, 1),
+                         "part": round(size / found["ms"] * 1e3 / found["loads"], 3),
+                         "tokens_as_torch": same if form == "f32" else ""})
             print(rows[-1], flush=True)
     if args.out:
-        write_table(args.out, f"{machine()}; {sizes}; loads alone {rate * 1e-9:.1f} GB/s, {args.threads} threads", rows)
+        write_table(args.out, f"{machine()}; {sizes}; {args.threads} threads", rows)
 
 
 if __name__ == "__main__":

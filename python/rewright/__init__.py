@@ -29,8 +29,8 @@ from .program import diff, explain, inspect, report, train
 if sys.executable:
     os.environ.setdefault("REWRIGHT_PYTHON", sys.executable)
 
-__all__ = ["EqualJudgement", "Error", "Model", "OptimizeSummary", "RuleJudgement", "diff", "equal", "explain", "inspect",
-           "load", "optimize", "report", "train", "verify"]
+__all__ = ["EqualJudgement", "Error", "Model", "OptimizeSummary", "RuleJudgement", "Session", "diff", "equal", "explain",
+           "inspect", "load", "optimize", "report", "train", "verify"]
 
 
 def _bfloat16_of(bits):
@@ -52,6 +52,24 @@ def _filled(options, values, kind):
             wanted = type(getattr(options, name)).__name__
             raise TypeError(f"{kind} {name!r}: found {value!r}, expected a value of type {wanted}") from None
     return options
+
+
+def _run(handle, bfloat16, inputs, named):
+    if inputs is not None and not isinstance(inputs, collections.abc.Mapping):
+        raise TypeError(f"inputs: found {type(inputs).__name__}, expected a dict of arrays by name")
+    arrays = {**(inputs or {}), **named}
+    bits = []
+    for name, value in arrays.items():
+        if not hasattr(value, "__dlpack__"):
+            value = arrays[name] = numpy.asarray(value)
+        if isinstance(value, numpy.ndarray) and value.dtype.name == "bfloat16":
+            arrays[name] = value.view(numpy.uint16)
+            bits.append(name)
+    outputs = handle.run(arrays, bits)
+    for name in bfloat16:
+        if name in outputs:
+            outputs[name] = _bfloat16_of(outputs[name])
+    return outputs
 
 
 class Model:
@@ -106,25 +124,44 @@ class Model:
         and lists are made arrays first. NumPy has no bfloat16: arrays of it are those of the package ml_dtypes; where
         that is missing outputs have the same values in float32.
         """
-        if inputs is not None and not isinstance(inputs, collections.abc.Mapping):
-            raise TypeError(f"inputs: found {type(inputs).__name__}, expected a dict of arrays by name: "
-                            f"{', '.join(name for name, _, _ in self.inputs)}")
-        arrays = {**(inputs or {}), **named}
-        bits = []
-        for name, value in arrays.items():
-            if not hasattr(value, "__dlpack__"):
-                value = arrays[name] = numpy.asarray(value)
-            if isinstance(value, numpy.ndarray) and value.dtype.name == "bfloat16":
-                arrays[name] = value.view(numpy.uint16)
-                bits.append(name)
-        outputs = self._handle.run(arrays, bits)
-        for name in self._bfloat16:
-            outputs[name] = _bfloat16_of(outputs[name])
-        return outputs
+        return _run(self._handle, self._bfloat16, inputs, named)
+
+    def session(self, states, *, capacity=0):
+        """Runs that keep the states: a dict from inputs to the outputs that are their next values.
+
+        Each such output is its input with new rows joined behind it, as the caches of a language model that decodes
+        are: {"past.0.key": "present.0.key", ..}. `capacity`: rows to have room for at first; 0: a few.
+        """
+        return Session(self._handle.session(dict(states), capacity), self._bfloat16)
 
     def save(self, path):
         """Writes the model as ONNX: the optimized one, which `optimize` has checked, or the input byte for byte."""
         self._handle.save(os.fspath(path))
+
+
+class Session:
+    """Runs of a model that keep its states, made by `Model.session`. Runs from several threads take turns."""
+
+    def __init__(self, handle, bfloat16):
+        self._handle = handle
+        self._bfloat16 = bfloat16
+
+    def run(self, inputs=None, /, **named):
+        """Outputs but the next values of states, from inputs but the states, given as to `Model.run`."""
+        return _run(self._handle, self._bfloat16, inputs, named)
+
+    @property
+    def length(self):
+        """The rows that the states have."""
+        return self._handle.length()
+
+    def state(self, name):
+        """A copy of a state, by the name of its input."""
+        return self._handle.state(name)
+
+    def clear(self):
+        """Empties the states."""
+        self._handle.clear()
 
 
 def load(model, **options):

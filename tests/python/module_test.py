@@ -259,7 +259,7 @@ class ModuleTest(unittest.TestCase):
         ]:
             with self.assertRaisesRegex(rewright.Error, words.replace("[", r"\[")):
                 model.run(inputs)
-        with self.assertRaisesRegex(TypeError, "inputs: found ndarray, expected a dict of arrays by name: x"):
+        with self.assertRaisesRegex(TypeError, "inputs: found ndarray, expected a dict of arrays by name"):
             model.run(input_of(2))
         with self.assertRaisesRegex(TypeError, "no option 'dim'; there are cached_sizes"):
             rewright.load(self.proto, dim={"n": 2})

@@ -167,6 +167,10 @@ std::string NamedModel::Text() const {
   return absl::StrJoin(parts, ", ");
 }
 
+std::vector<SizeRelation> RelationsOf(OnnxModel& source, const ImportedModel& original) {
+  return original.relations ? *original.relations : RelationSearch(source, original).Find();
+}
+
 absl::StatusOr<SourceModel> ReadSource(ModelFile file, OnnxModel contents, ImportOptions reading, bool mapped) {
   reading.keep_source = true;
   ASSIGN_OR_RETURN(ImportedModel original, contents.Import(reading));
@@ -178,10 +182,7 @@ absl::StatusOr<SourceModel> ReadSource(ModelFile file, OnnxModel contents, Impor
 }
 
 NameKeeper::NameKeeper(SourceModel& model, const RuleIndex& rules)
-    : source_(model.contents),
-      original_(model.original),
-      rules_(rules),
-      relations_(original_.relations ? *original_.relations : RelationSearch(source_, original_).Find()) {
+    : source_(model.contents), original_(model.original), rules_(rules), relations_(RelationsOf(source_, original_)) {
   for (const auto& [name, size] : original_.dims) {
     const bool given = std::any_of(relations_.begin(), relations_.end(),
                                    [&, &name = name](const SizeRelation& r) { return r.name == name; });

@@ -29,6 +29,9 @@ struct SourceModel {
 // was read from it.
 absl::StatusOr<SourceModel> ReadSource(ModelFile file, OnnxModel contents, ImportOptions reading, bool mapped = false);
 
+// The relations between the sizes of a model that was read; they are looked for where it does not have them.
+std::vector<SizeRelation> RelationsOf(OnnxModel& source, const ImportedModel& original);
+
 struct NamedModel {
   std::vector<std::string> names;                          // that are kept
   std::vector<SizeRelation> relations;                     // names that these give, which are kept too

@@ -23,6 +23,7 @@
 #include "substitutions/language/rule_parser.h"
 #include "tools/library/border.h"
 #include "tools/library/engine.h"
+#include "tools/library/growing_model.h"
 #include "tools/library/optimize_model.h"
 #include "tools/library/settings.h"
 #include "tools/library/sized_models.h"
@@ -171,8 +172,9 @@ struct Model::Impl {
     return impl;
   }
 
-  // Views in the order of the model's inputs.
-  std::vector<const InputView*> InOrder(const std::vector<InputView>& views) const {
+  // Views in the order of the model's inputs; null for those that `kept` says are not given by the caller.
+  std::vector<const InputView*> InOrder(const std::vector<InputView>& views,
+                                        const std::function<bool(size_t)>& kept = nullptr) const {
     std::vector<const InputView*> ordered(graph().inputs().size(), nullptr);
     for (const InputView& view : views) {
       const auto at = std::find_if(graph().inputs().begin(), graph().inputs().end(),
@@ -185,8 +187,12 @@ struct Model::Impl {
       place = &view;
     }
     for (size_t i = 0; i < ordered.size(); ++i) {
-      if (ordered[i] != nullptr) continue;
+      const bool is_kept = kept && kept(i);
       const std::string& name = graph().node(graph().inputs()[i].node).name;
+      if (is_kept && ordered[i] != nullptr) {
+        Throw(absl::InvalidArgumentError(absl::StrCat("input ", name, " is a state of the session, and is not given")));
+      }
+      if (is_kept || ordered[i] != nullptr) continue;
       const auto given = defaults.find(name);
       if (given == defaults.end()) Throw(absl::InvalidArgumentError(absl::StrCat("input ", name, " is not given")));
       ordered[i] = &given->second;
@@ -260,6 +266,15 @@ struct Model::Impl {
   }
 };
 
+namespace {
+
+OutputArray ArrayOf(const std::string& name, const Tensor& tensor) {
+  const auto shared = std::make_shared<const Tensor>(tensor);
+  return {name, ElementTypeFrom(tensor.dtype()), tensor.shape(), std::shared_ptr<const void>(shared, shared->data())};
+}
+
+}  // namespace
+
 Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
@@ -327,9 +342,7 @@ std::vector<OutputArray> Model::Run(const std::vector<InputView>& inputs) const 
     const ThreadCount threads(impl_->options.threads);
     std::vector<OutputArray> arrays;
     for (const Tensor& tensor : impl_->Run(inputs, {})) {
-      const auto shared = std::make_shared<const Tensor>(tensor);
-      arrays.push_back({impl_->graph().outputs()[arrays.size()].name, ElementTypeFrom(tensor.dtype()), tensor.shape(),
-                        std::shared_ptr<const void>(shared, shared->data())});
+      arrays.push_back(ArrayOf(impl_->graph().outputs()[arrays.size()].name, tensor));
     }
     return arrays;
   });
@@ -348,6 +361,53 @@ SizeSummary Model::Prepare(const std::vector<InputView>& inputs) const {
     const std::shared_ptr<const SizedModel> model = impl_->At(impl_->InOrder(inputs));
     return SizeSummary{model->dims, model->graph.num_runtime_nodes(), model->left_out};
   });
+}
+
+struct GrowingSession::Impl {
+  const Model::Impl* model = nullptr;
+  std::unique_ptr<GrowingModel> growing;
+};
+
+GrowingSession::GrowingSession(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+GrowingSession::GrowingSession(GrowingSession&&) noexcept = default;
+GrowingSession& GrowingSession::operator=(GrowingSession&&) noexcept = default;
+GrowingSession::~GrowingSession() = default;
+
+GrowingSession Model::MakeSession(const std::map<std::string, std::string>& states, int64_t capacity) const {
+  return Call([&] {
+    auto impl = std::make_unique<GrowingSession::Impl>();
+    impl->model = impl_.get();
+    impl->growing = Take(GrowingModel::Make(*impl_->models, impl_->engine, states, capacity));
+    return GrowingSession(std::move(impl));
+  });
+}
+
+std::vector<OutputArray> GrowingSession::Run(const std::vector<InputView>& inputs) {
+  return Call([&] {
+    const ThreadCount threads(impl_->model->options.threads);
+    GrowingModel& growing = *impl_->growing;
+    std::vector<Tensor> tensors;
+    for (const InputView* view : impl_->model->InOrder(inputs, [&](size_t input) { return growing.IsState(input); })) {
+      tensors.push_back(view == nullptr ? Tensor() : TensorOf(*view));
+    }
+    std::vector<OutputArray> arrays;
+    for (const auto& [number, tensor] : Take(growing.Run(tensors))) {
+      arrays.push_back(ArrayOf(impl_->model->graph().outputs()[number].name, tensor));
+    }
+    return arrays;
+  });
+}
+
+int64_t GrowingSession::length() const {
+  return Call([&] { return impl_->growing->length(); });
+}
+
+OutputArray GrowingSession::State(const std::string& input) const {
+  return Call([&] { return ArrayOf(input, Take(impl_->growing->Read(input))); });
+}
+
+void GrowingSession::Clear() {
+  Call([&] { impl_->growing->Clear(); });
 }
 
 void Model::Save(const std::string& path) const {

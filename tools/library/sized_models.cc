@@ -15,18 +15,25 @@ SizedModels::SizedModels(SourceModel source, const Engine& engine, int kept)
 }
 
 absl::StatusOr<DimSizes> SizedModels::SizesOf(const std::vector<TensorType>& inputs) const {
+  std::vector<const TensorType*> types;
+  for (const TensorType& type : inputs) types.push_back(&type);
+  return SizesOf(types);
+}
+
+absl::StatusOr<DimSizes> SizedModels::SizesOf(const std::vector<const TensorType*>& inputs) const {
   const Graph& graph = original().graph;
   DimSizes dims;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const TensorType& declared = graph.type(graph.inputs()[i]);
+    if (inputs[i] == nullptr) continue;
+    const TensorType &declared = graph.type(graph.inputs()[i]), &given = *inputs[i];
     const std::string where = absl::StrCat("input ", graph.node(graph.inputs()[i].node).name);
-    if (inputs[i].dtype != declared.dtype || inputs[i].rank() != declared.rank()) {
+    if (given.dtype != declared.dtype || given.rank() != declared.rank()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(where, ": found ", inputs[i].ToString(), ", expected ", declared.ToString()));
+          absl::StrCat(where, ": found ", given.ToString(), ", expected ", declared.ToString()));
     }
     for (int axis = 0; axis < declared.rank(); ++axis) {
       const std::string& name = original().dim_names[i][axis];
-      const int64_t found = inputs[i].shape[axis];
+      const int64_t found = given.shape[axis];
       const int64_t expected = name.empty() ? declared.shape[axis] : dims.emplace(name, found).first->second;
       if (found != expected) {
         return absl::InvalidArgumentError(absl::StrCat(where, ": axis ", axis, ": found size ", found, ", expected ",
@@ -58,6 +65,19 @@ absl::StatusOr<std::shared_ptr<const SizedModel>> SizedModels::At(const DimSizes
   models_.push_front(model);
   if (models_.size() > kept_) models_.pop_back();
   return model;
+}
+
+absl::StatusOr<Graph> SizedModels::GraphAt(const DimSizes& dims) {
+  const std::lock_guard<std::mutex> making(making_);
+  SizedModel model;
+  model.dims = dims;
+  RETURN_IF_ERROR(FindGraph(&model));
+  return CopyGraph(model.graph);
+}
+
+std::vector<SizeRelation> SizedModels::Relations() {
+  const std::lock_guard<std::mutex> making(making_);
+  return RelationsOf(source_.contents, original());
 }
 
 absl::StatusOr<std::shared_ptr<const SizedModel>> SizedModels::Make(const DimSizes& dims) {

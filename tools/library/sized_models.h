@@ -45,8 +45,15 @@ class SizedModels {
   // element type or rank, another size of a fixed axis, two sizes for one dimension, a size of 0.
   absl::StatusOr<DimSizes> SizesOf(const std::vector<TensorType>& inputs) const;
 
+  // Likewise of those inputs whose type is given: not null.
+  absl::StatusOr<DimSizes> SizesOf(const std::vector<const TensorType*>& inputs) const;
+
   // Errors: sizes that the model does not admit, those of the device.
   absl::StatusOr<std::shared_ptr<const SizedModel>> At(const DimSizes& dims);
+  // The graph that runs at these sizes, in an arena of its own. Errors: as above.
+  absl::StatusOr<Graph> GraphAt(const DimSizes& dims);
+  // Relations between the sizes, looked for where the model was read at sizes that were all given.
+  std::vector<SizeRelation> Relations();
 
   // Takes the result of an optimization of the original: `rewritten`, by `steps`. No steps: the original runs again.
   absl::Status SetPath(const Graph& rewritten, std::vector<ReplayStep> steps, const RuleIndex& rules);

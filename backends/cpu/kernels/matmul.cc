@@ -453,6 +453,29 @@ void Turn(Layout* matrices) {
   std::swap(matrices->strides[rank - 1], matrices->strides[rank - 2]);
 }
 
+// Makes one matrix of the rows of batches that share a right factor, where they lie evenly: those of grouped heads,
+// whose right factor would be packed for each.
+void JoinRows(MatmulProblem* problem) {
+  const auto even = [](const Layout& layout, size_t row) {
+    return layout.dims[row] == 1 || layout.strides[row - 1] == layout.dims[row] * layout.strides[row];
+  };
+  const auto join = [](Layout* layout, size_t row) {
+    if (layout->dims[row] == 1) layout->strides[row] = layout->strides[row - 1];
+    layout->dims[row] *= layout->dims[row - 1];
+    layout->dims.erase(layout->dims.begin() + static_cast<int64_t>(row) - 1);
+    layout->strides.erase(layout->strides.begin() + static_cast<int64_t>(row) - 1);
+  };
+  while (problem->c.dims.size() > 2) {
+    const size_t row = problem->c.dims.size() - 2;
+    const bool shared = problem->b.dims[row - 1] == 1 && problem->a.dims[row - 1] == problem->c.dims[row - 1];
+    if (!shared || !even(problem->a, row) || !even(problem->c, row)) return;
+    join(&problem->a, row);
+    join(&problem->c, row);
+    problem->b.dims.erase(problem->b.dims.begin() + static_cast<int64_t>(row) - 1);
+    problem->b.strides.erase(problem->b.strides.begin() + static_cast<int64_t>(row) - 1);
+  }
+}
+
 absl::StatusOr<bool> PlanMatmul(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kMatmul) return false;
   const Graph& graph = lowering.graph();
@@ -505,6 +528,7 @@ absl::StatusOr<bool> PlanMatmul(Lowering& lowering, const FusedGroup& group) {
     }
   }
   const Layout out_layout = problem.c.dims == dims ? problem.c : Layout::RowMajor(dims);
+  if (!IsTurned(problem.c)) JoinRows(&problem);
   if (IsTurned(problem.c)) {  // c^T = b^T a^T
     std::swap(problem.a, problem.b);
     std::swap(a_place, b_place);
@@ -543,6 +567,6 @@ Layout ProductLayout(const Graph& graph, const FusedGroup& group, Value value) {
   return LayoutForReader(graph, value, turns);
 }
 
-KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = PlanMatmul, .layout = MatmulLayout, .version = 6}; }
+KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = PlanMatmul, .layout = MatmulLayout, .version = 7}; }
 
 }  // namespace rewright::cpu

@@ -81,6 +81,7 @@ Layout PaddedLayout(const Node& pad, const Layout& from) {
 }
 
 std::optional<Layout> PadLayout(const LayoutQuery& query) {
+  if (query.node().op == ops::DynamicUpdateSlice()) return Layout::RowMajor(query.dims());
   if (!OnlyAdds(query.node())) return std::nullopt;
   return PaddedLayout(query.node(), query.operand(0));
 }
@@ -118,10 +119,90 @@ absl::StatusOr<bool> PlanPad(Lowering& lowering, const FusedGroup& group) {
   return true;
 }
 
+// ---- updates: what is replaced is copied over the operand, or over a copy of it
+
+// Buffers: the update, a start for each axis (i32 or i64), and the row-major tensor in which the window lies.
+class UpdateSliceKernel : public Kernel {
+ public:
+  UpdateSliceKernel(const Layout& update, const Layout& whole, std::vector<DType> starts, size_t element, int threads)
+      : window_(update.dims), whole_(whole), starts_(std::move(starts)), element_(static_cast<int64_t>(element)) {
+    copy_ = MakeCopyKernel(update, 0, {update.dims, whole.strides}, 0, element, threads);
+  }
+
+  absl::Status Run(void* const* buffers, RunContext& context) const override {
+    int64_t offset = 0;
+    for (size_t axis = 0; axis < starts_.size(); ++axis) {
+      const void* const at = buffers[1 + axis];
+      const int64_t start =
+          starts_[axis] == DType::kInt64 ? *static_cast<const int64_t*>(at) : *static_cast<const int32_t*>(at);
+      const int64_t last = whole_.dims[axis] - window_[axis];
+      offset += std::max<int64_t>(0, std::min(start, last)) * whole_.strides[axis];
+    }
+    void* const ends[] = {buffers[0], static_cast<char*>(buffers[1 + starts_.size()]) + offset * element_};
+    return copy_->Run(ends, context);
+  }
+
+ private:
+  const Shape window_;
+  const Layout whole_;
+  const std::vector<DType> starts_;
+  const int64_t element_;
+  KernelPtr copy_;
+};
+
+// The memory of the operand where the result may be written over it; -1 where not.
+absl::StatusOr<int> MemoryToUpdate(Lowering& lowering, Value x, Value update, Value out, const Layout& layout) {
+  if (lowering.IsConstant(x) || x == update) return -1;
+  const bool at_once = lowering.graph().mode() == Mode::kInference;  // in training states change at the end of a run
+  if (at_once && lowering.NextValueOf(out, layout) == x) return lowering.StateBuffer(x);
+  ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(x));
+  return lowering.CanOverwrite(x, place, out, layout) ? place.buffer : -1;
+}
+
+absl::StatusOr<bool> PlanUpdateSlice(Lowering& lowering, const FusedGroup& group) {
+  const Graph& graph = lowering.graph();
+  const NodeId id = group.group.nodes[0];
+  const Node& node = graph.node(id);
+  const Value x = node.operands[0], update = node.operands[1], out{id, 0};
+  const TensorType& type = graph.type(out);
+  const Layout layout = Layout::RowMajor(type.shape);
+  std::vector<DType> starts;
+  for (size_t k = 2; k < node.operands.size(); ++k) starts.push_back(graph.type(node.operands[k]).dtype);
+  const auto is_read = [](DType dtype) { return dtype == DType::kInt64 || dtype == DType::kInt32; };
+  if (!std::all_of(starts.begin(), starts.end(), is_read)) return false;
+
+  ASSIGN_OR_RETURN(const Place from, lowering.FindPlain(update));
+  ASSIGN_OR_RETURN(int buffer, MemoryToUpdate(lowering, x, update, out, layout));
+  if (buffer >= 0) {
+    lowering.DefineAt(out, buffer, layout);
+  } else {
+    ASSIGN_OR_RETURN(const Place old, lowering.FindRowMajor(x));
+    buffer = lowering.Define(out, layout).buffer;
+    lowering.EmitCopy(old, {buffer, layout}, type.dtype, "copy");
+  }
+  std::vector<BufferUse> uses = {Lowering::Read(from.buffer)};
+  for (size_t k = 2; k < node.operands.size(); ++k) {
+    ASSIGN_OR_RETURN(uses.emplace_back(), lowering.ReadRowMajor(node.operands[k]));
+  }
+  uses.push_back(Lowering::Update(buffer));
+  lowering.Emit(std::make_unique<UpdateSliceKernel>(from.layout, layout, std::move(starts), DTypeSize(type.dtype),
+                                                    lowering.threads()),
+                std::move(uses), node.op->name);
+  return true;
+}
+
+// Both put a tensor into another one.
+absl::StatusOr<bool> PlanPadOrUpdate(Lowering& lowering, const FusedGroup& group) {
+  const Node& node = lowering.graph().node(group.group.nodes[0]);
+  return node.op == ops::Pad() ? PlanPad(lowering, group) : PlanUpdateSlice(lowering, group);
+}
+
 }  // namespace
 
 KernelEntry DepthSpaceEntry() { return {.ops = {ops::DepthToSpace(), ops::SpaceToDepth()}, .plan = PlanDepthSpace}; }
 KernelEntry FetchEntry() { return {.ops = {ops::Fetch()}, .plan = PlanFetch, .layout = FetchLayout}; }
-KernelEntry PadEntry() { return {.ops = {ops::Pad()}, .plan = PlanPad, .layout = PadLayout, .version = 3}; }
+KernelEntry PadEntry() {
+  return {.ops = {ops::Pad(), ops::DynamicUpdateSlice()}, .plan = PlanPadOrUpdate, .layout = PadLayout, .version = 4};
+}
 
 }  // namespace rewright::cpu

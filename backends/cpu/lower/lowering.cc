@@ -306,7 +306,8 @@ absl::StatusOr<KernelPtr> Lowering::Converter(const Layout& from, const Layout& 
 
 absl::StatusOr<Place> Lowering::FindBeside(Value value, Buffer::Kind kind) {
   ASSIGN_OR_RETURN(Place place, FindRowMajor(value));
-  if (schedule_.buffers[Root(place.buffer)].kind != Buffer::Kind::kState) return place;
+  const Buffer::Kind root = schedule_.buffers[Root(place.buffer)].kind;
+  if (root != Buffer::Kind::kState && root != Buffer::Kind::kInput) return place;
   const Place copy{AddBuffer(kind, Bytes(value, place.layout)), place.layout};
   EmitCopy(place, copy, graph_.type(value).dtype, "state");
   return copy;
@@ -323,7 +324,8 @@ absl::Status Lowering::CommitStates() {
     next.push_back({output.updates, place});
   }
   for (const auto& [state, place] : next) {
-    EmitCopy(place, {StateBuffer(state), place.layout}, graph_.type(state).dtype, "update");
+    Emit(MakeCopyKernel(place.layout, 0, place.layout, 0, DTypeSize(graph_.type(state).dtype), threads()),
+         {Read(place.buffer), Update(StateBuffer(state))}, "update");
   }
   return absl::OkStatus();
 }
@@ -331,7 +333,7 @@ absl::Status Lowering::CommitStates() {
 absl::Status Lowering::Finish() {
   for (const Output& output : graph_.results()) {
     ASSIGN_OR_RETURN(const Place place, options_.keep_output_layouts ? Find(output.value)
-                                        : graph_.mode() == Mode::kTraining
+                                        : graph_.mode() == Mode::kTraining || !states_of_.empty()
                                             ? FindBeside(output.value, Buffer::Kind::kOutput)
                                             : FindRowMajor(output.value));
     schedule_.outputs.push_back(place.buffer);

@@ -222,6 +222,41 @@ struct SizeSummary {
   std::vector<std::string> left_out;  // rules of steps of the optimization that do not apply at these sizes
 };
 
+// Runs of a model that pass some of its outputs on to the next run, as a language model that decodes passes its caches
+// of keys and values. Each of them is an input with new rows joined behind it (Concat along an axis whose size has a
+// name):
+//
+//   GrowingSession session = model.MakeSession({{"past.0.key", "present.0.key"}, {"past.0.value", "present.0.value"}});
+//   session.Run({prompt, ..});                                        // the past is empty
+//   std::vector<OutputArray> logits = session.Run({token, ..});       // and now has the rows of the prompt
+//
+// The rows are kept here, with room for more, so a run writes its new rows and copies no old ones. It is compiled for
+// as many rows as there is room for, and again when that is doubled. Results are those of Model::Run up to the order of
+// sums. Calls from several threads take turns. A session must not outlive its model, nor be used while that is
+// optimized.
+class REWRIGHT_API GrowingSession {
+ public:
+  GrowingSession(GrowingSession&&) noexcept;
+  GrowingSession& operator=(GrowingSession&&) noexcept;
+  ~GrowingSession();
+
+  // All inputs but the states, in any order; gives all outputs but their next values. An error leaves the states as
+  // they were.
+  std::vector<OutputArray> Run(const std::vector<InputView>& inputs);
+  // The rows of the past.
+  std::int64_t length() const;
+  // A copy of a state, by the name of its input. Error: there is none, or it has no rows yet.
+  OutputArray State(const std::string& input) const;
+  // Empties the past.
+  void Clear();
+
+ private:
+  friend class Model;
+  struct Impl;
+  explicit GrowingSession(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
 // A model. Run and the functions that only tell may be called from several threads at a time, each run with memory of
 // its own; Optimize and moving from a model may not while others use it.
 //
@@ -255,6 +290,9 @@ class REWRIGHT_API Model {
   void Run(const std::vector<InputView>& inputs, const std::vector<OutputView>& outputs) const;
   // Describes a run on these inputs; their data may be null. Compiles where it must.
   SizeSummary Prepare(const std::vector<InputView>& inputs) const;
+  // `states`: inputs, and the outputs that are their next values. `capacity`: rows to have room for at first; 0: a few.
+  // Devices: cpu and reference. Errors: an output that is not its input with rows joined behind it.
+  GrowingSession MakeSession(const std::map<std::string, std::string>& states, std::int64_t capacity = 0) const;
 
   // The optimized model: the file that Optimize has read back and compared with the original. It keeps the names of
   // symbolic dimensions that no rewrite read the size of; the others have the sizes of ModelOptions::dims. A model that
@@ -262,6 +300,7 @@ class REWRIGHT_API Model {
   void Save(const std::string& path) const;
 
  private:
+  friend class GrowingSession;
   struct Impl;
   explicit Model(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

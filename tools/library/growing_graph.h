@@ -1,0 +1,44 @@
+// A graph in which a past grows from run to run, as one of a fixed capacity (docs/decisions/161).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/graph.h"
+
+namespace rewright {
+
+// The input that is a state, by name, and the output that is its next value.
+using StateNames = std::map<std::string, std::string>;
+
+// Where a state is joined with its new rows: present = concat(past, new).
+struct Append {
+  Value past, present;
+  int axis = 0;
+  int64_t rows = 0;  // of `new`
+};
+
+// By the name of the input. Errors: an input or output that the graph lacks, an output that is no such concat, states
+// that get different numbers of rows.
+absl::StatusOr<std::map<std::string, Append>> FindAppends(const Graph& graph, const StateNames& states);
+
+struct GrowingGraph {
+  // Inputs as in the model, those that hold the past at full capacity, and behind them how many rows the past has
+  // (i64[]). Outputs as in the model; those that are next values of states update their inputs.
+  Graph graph;
+  std::vector<int> growing;  // by input of the model: the axis that grows; -1: none does
+};
+
+// Makes the graph out of the model at three lengths of the past, the capacity less the new rows first. Its results are
+// those of the model at every length, if what lies in the states behind the past is zero; there it stays zero.
+//   concat(past, new)       becomes dynamic_update_slice(past, new, length): rows behind it keep what they have
+//   sums and maxima over the past   read 0, or -infinity, behind its end; all else works row by row
+//   numbers of a constant that are the length plus something   become that
+//   constants that end alike at every length, such as causal masks   are cut so that they end behind the new rows
+// Errors (kFailedPrecondition): values that depend on the length otherwise, by name.
+absl::StatusOr<GrowingGraph> MakeGrowing(const std::vector<Graph>& samples, const StateNames& states);
+
+}  // namespace rewright
