@@ -83,7 +83,24 @@ std::string CommandOf(const GenerateFlags& flags, const Session& session) {
   return absl::StrCat(command, " -o ", std::filesystem::path(flags.output).filename().string());
 }
 
-// The spaces of the preset; with --ops or --max-ops only the first.
+// Leaves the first space that has all operators of --ops.
+absl::Status KeepSpaceOf(const GenerateFlags& flags, std::vector<generate::Space>* spaces) {
+  const int inputs = static_cast<int>(flags.inputs);
+  const auto lacks = [&](generate::Space space) { return !generate::Restrict(flags.ops, inputs, &space).ok(); };
+  const auto found = std::find_if_not(spaces->begin(), spaces->end(), lacks);
+  if (found != spaces->end()) {
+    *spaces = {*found};
+    return absl::OkStatus();
+  }
+  std::string refusals;
+  for (generate::Space& space : *spaces) {
+    absl::StrAppend(&refusals, refusals.empty() ? "" : "; ",
+                    generate::Restrict(flags.ops, inputs, &space).message());
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--ops: ", refusals));
+}
+
+// The spaces of the preset; with --ops only the first that has them, with --max-ops alone the first.
 absl::StatusOr<std::vector<generate::Space>> SpacesOf(const GenerateFlags& flags) {
   absl::StatusOr<std::vector<generate::Space>> spaces = generate::Preset(flags.preset);
   if (!spaces.ok()) {
@@ -98,11 +115,10 @@ absl::StatusOr<std::vector<generate::Space>> SpacesOf(const GenerateFlags& flags
                                                      flags.preset, ": ", absl::StrJoin(names, ", ")));
     }
   }
-  if (!flags.ops.empty() || flags.max_ops > 0) spaces->resize(1);
+  if (!flags.ops.empty()) RETURN_IF_ERROR(KeepSpaceOf(flags, &*spaces));
+  if (flags.max_ops > 0) spaces->resize(1);
   for (generate::Space& space : *spaces) {
-    if (absl::Status limited = generate::Restrict(flags.ops, static_cast<int>(flags.inputs), &space); !limited.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("--ops: ", std::string(limited.message())));
-    }
+    RETURN_IF_ERROR(generate::Restrict(flags.ops, static_cast<int>(flags.inputs), &space));
     if (flags.max_ops > 0) space.max_ops = static_cast<int>(flags.max_ops);
   }
   return spaces;
