@@ -51,6 +51,9 @@ def times():
                spread(peers), "vs_peers.csv")
     yield ("attention alone, 128 to 4,096 keys, beside the best of onnxruntime, OpenVINO and PyTorch",
            spread(ratios("attention.csv", "fold_over_best", "length")), "attention.csv")
+    gains = {name.removesuffix(".dynamo"): ratio for name, ratio in ratios("onnxruntime_gains.csv", "ratio").items()}
+    yield (f"{len(gains)} exports of PyTorch in onnxruntime by `optimize --for onnxruntime`, beside themselves",
+           spread(gains), "onnxruntime_gains.csv")
     for name in ("training_pytorch_xeon.csv", "training_pytorch.csv"):
         yield ("a training step, beside the best of PyTorch's ways", spread(ratios(name, "ratio")), name)
     narrow = {row["model"]: 1 / float(row["ratio"]) for row in read("tolerances.csv") if float(row["tolerance"]) == 0.01}

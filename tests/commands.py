@@ -4,11 +4,13 @@
     commands.py REWRIGHT PAGE.md...
 
 A block that is fenced by ```console has commands, each behind `$ `, and their output. The blocks of a page run one after
-the other in a folder with the repository's `tools`, in which `rewright` and `rewright_check` are the programs. A block that is fenced by
-```FILE.rules (or another name with a dot) writes that file there.
+the other in a folder with the repository's tools, substitutions and bench, in which `rewright` and `rewright_check` are
+the programs, and `python` runs the Python that runs this. A block that is fenced by ```FILE.rules (or another name with a
+dot) writes that file there.
 
-A command ends with status 0, or 1 where its answer is negative. One without lines behind it may print anything. Numbers in an output stand for any numbers, and runs of blanks for one another. A line `..` stands for any lines, `..` at
-the end of a line for anything behind it.
+A command ends with status 0, or 1 where its answer is negative. One without lines behind it may print anything. Numbers
+in an output stand for any numbers, and runs of blanks for one another. A line `..` stands for any lines, `..` at the end
+of a line for anything behind it. Where a command finds no torch, the rest of the page is left out.
 """
 import os
 import pathlib
@@ -69,10 +71,13 @@ def run_page(program, page):
     """The number of commands of a page that print something else."""
     wrong = count = 0
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.dirname(os.path.abspath(program)) + os.pathsep + os.environ["PATH"]
-        settings = {**os.environ, "PATH": path, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        folders = os.path.dirname(os.path.abspath(program)), os.path.dirname(sys.executable), os.environ["PATH"]
+        path = os.pathsep.join(folders)
+        package = os.path.join(folders[0], "python")
+        settings = {**os.environ, "PATH": path, "PYTHONPATH": package, "REWRIGHT_PYTHON": sys.executable, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                     "OMPI_MCA_rmaps_base_oversubscribe": "1"}
-        (pathlib.Path(folder) / "tools").symlink_to(pathlib.Path(__file__).resolve().parent.parent / "tools")
+        for name in ("tools", "substitutions", "bench"):
+            (pathlib.Path(folder) / name).symlink_to(pathlib.Path(__file__).resolve().parent.parent / name)
         for word, lines in blocks(page.read_text(encoding="utf-8")):
             if "." in word and "/" not in word:
                 (pathlib.Path(folder) / word).write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -82,6 +87,9 @@ def run_page(program, page):
                 count += 1
                 done = subprocess.run(command, shell=True, executable="/bin/bash", cwd=folder, env=settings, text=True,
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+                if "No module named 'torch'" in done.stdout:
+                    print(f"{page}: no torch; left out: {command} and what follows")
+                    return wrong
                 lines = (" ".join(line.split()) for line in done.stdout.splitlines())
                 output = "".join(line + "\n" for line in lines if line and not PROGRESS.match(line))
                 wanted = [line for line in expected if line.strip()]

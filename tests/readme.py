@@ -6,7 +6,7 @@
 README.md shows `optimize` by measured costs, whose numbers and rewrites differ from machine to machine. The words in
 front of its lines are those of a run by calculated costs, the rules that it names exist, and their number is right. The
 rule that README.md shows is proved. Each command `rewright VERB .. --flag ..` of README.md and docs/ has a verb and flags
-that there are.
+that there are. Each row of the table of messages in docs/questions.md has a command that ends with its message.
 """
 import functools
 import os
@@ -90,11 +90,45 @@ def faults_of_examples(page, folder):
         yield f"the rule of README.md: {done.stdout}"
 
 
+def prepare_mistakes(folder):
+    """The files that the commands of the table of messages take."""
+    (folder / "text.onnx").write_text("hello")
+    (folder / "mine.rules").write_text("rule double-relu\n  relu(relu(x[a..])) => relu(x)\n")
+    (folder / "wrong.rules").write_text("rule misspelt\n  relux(x[a..]) => x\n")
+    (folder / "short.json").write_text('{"epochs": 3}')
+    (folder / "x.npy").touch()
+    header = "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 784)}".ljust(117) + "\n"
+    (folder / "wrong.npy").write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header.encode()
+                                       + bytes(8 * 784))
+    examples = SOURCES / "tools/examples/digits"
+    for file in examples.iterdir():
+        (folder / file.name).symlink_to(file.resolve())
+    run("zoo", "mlp", "--layers", "1", "-o", f"{folder}/model.onnx")
+    run("zoo", "taso_nasrnn", "--layers", "1", "-o", f"{folder}/other.onnx")
+    model = (folder / "other.onnx").read_bytes()
+    (folder / "custom.onnx").write_bytes(model.replace(b"\x04Tanh", b"\x04Tenh"))  # an operator that there is not
+    run("train", f"{folder}/digits.json", "--checkpoint-dir", f"{folder}/run")
+
+
+def faults_of_messages(folder):
+    prepare_mistakes(folder)
+    rows = re.findall(r"^\| `(\w+ [^|]*)` \| ([^|]*) \| [^|]* \|$", (SOURCES / "docs/questions.md").read_text(), re.M)
+    if len(rows) < 15:
+        yield f"docs/questions.md has {len(rows)} rows of messages"
+    hidden = {**os.environ, "REWRIGHT_ONNXRUNTIME": "/gone", "CUDA_VISIBLE_DEVICES": ""}
+    for command, message in rows:
+        done = subprocess.run([PROGRAM, *command.split()], cwd=folder, env=hidden, text=True, capture_output=True, check=False)
+        words = ".*".join(map(re.escape, re.split(r" ?\.\. ?", message)))
+        if done.returncode != 2 or not re.search(rf"^rewright[ \w]*: (?:\S+: )?{words}", done.stderr, re.M | re.S):
+            yield f"docs/questions.md: `{command}` ends with status {done.returncode} and\n{done.stderr}expected\n{message}"
+
+
 def main():
     readme = (SOURCES / "README.md").read_text()
     pages = [SOURCES / "README.md", *sorted((SOURCES / "docs").glob("*.md")), *sorted((SOURCES / "docs/paths").glob("*.md"))]
     with tempfile.TemporaryDirectory() as folder:
-        faults = [*faults_of_shown_run(readme, folder), *faults_of_examples(readme, folder)]
+        faults = [*faults_of_shown_run(readme, folder), *faults_of_examples(readme, folder),
+                  *faults_of_messages(pathlib.Path(folder))]
     faults += [fault for page in pages for fault in faults_of_commands(page.read_text(), page.relative_to(SOURCES))]
     for fault in faults:
         print(fault)

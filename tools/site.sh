@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes README.md, docs/, the decisions and the references of C++ and Python a site with search, by Sphinx from PyPI.
-# Fails at a link that leads nowhere and at a page that no other leads to.
+# Makes README.md, docs/, the decisions, the references of C++ and Python, and a gallery of reports (where the program is
+# built) a site with search, by Sphinx from PyPI. Fails at a link that leads nowhere and at a page that no other leads to.
 #
 #   tools/site.sh [OUT]    # default build/site: open OUT/index.html
 set -eu
@@ -22,6 +22,8 @@ pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT
 git -C "$root" ls-files -z | tar -C "$root" --null --files-from=- --ignore-failed-read -c 2>/dev/null | tar -C "$pages" -x
 "$environment/bin/python" "$root/tools/reference.py" "$pages/reference"
+program="$root/build/release/rewright"
+if [ -x "$program" ]; then "$environment/bin/python" "$root/tools/gallery.py" "$program" "$pages/gallery"; fi
 list() {
   printf '\n```{toctree}\n:hidden:\n:caption: %s\n' "$1"
   shift
@@ -32,7 +34,8 @@ list() {
 }
 {
   cat "$root/README.md"
-  list "First steps" docs/tour docs/questions docs/models docs/glossary
+  list "First steps" docs/tour docs/deploying docs/questions docs/models docs/glossary \
+    $([ -d "$pages/gallery" ] && echo gallery/README)
   list "Reference" reference/python reference/cpp docs/rules CHANGELOG
   list "Subjects" --glob 'docs/*'
   list "For changes to the sources" --glob 'docs/paths/*' bench/README 'docs/decisions/*'

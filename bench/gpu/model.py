@@ -3,9 +3,9 @@
 
     bench/gpu/model.py resnet50 --batch 1 --precision tf32
 
-In this order: outputs of the original and of the superoptimized graph against the interpreter, within the precision's
+In this order: outputs of the original and of the optimized graph against the interpreter, within the precision's
 tolerance; both graphs timed by themselves, and where their time goes, group by group; these rows are written before
-any peer starts (--own: and that is all). Then original, rule-based baseline, superoptimized graph, torch, torch.compile
+any peer starts (--own: and that is all). Then original, rule-based baseline, optimized graph, torch, torch.compile
 (max-autotune; frozen where TORCHINDUCTOR_FREEZING=1, as lease.sh sets it) and JAX (jit), as far as they are installed,
 measured interleaved in one run. The rows go into a table that grows from run to run.
 Exit status: 0 done; 1 outputs differ; 2 the device is not there. `--device cpu` tries everything without a GPU.
@@ -41,7 +41,7 @@ def arguments():
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--peer", action="append", default=[], help="a peer by name (repeatable; default all)")
     parser.add_argument("--reuse", action="store_true",
-                        help="the contest alone, where --own left the superoptimized graph in the work folder")
+                        help="the contest alone, where --own left the optimized graph in the work folder")
     parser.add_argument("--expect-only", action="store_true", help="compute the expected outputs, which needs no GPU")
     return parser.parse_args()
 
@@ -71,7 +71,7 @@ def figures_before(args):
     """What own_figures gave when it wrote its rows."""
     with open(args.out, newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["model"] == args.model and row["batch"] == str(args.batch) and
-                row["precision"] == args.precision and row["contestant"] in ("original", "superoptimized")]
+                row["precision"] == args.precision and row["contestant"] in ("original", "optimized")]
     return rows[-1]["device"], {row["contestant"]: (None, float(row["largest_error"])) for row in rows}, \
         rows[-1]["checked_against"]
 
@@ -99,7 +99,7 @@ def main():
         print("  rewrites: " + (", ".join(f"{row['count']} x {row['rule']}" for row in chosen["rewrites"]) or "none"))
         for row in chosen["dropped"]:
             print(f"  dropped: {row['why']}: {row['text'][:160]}")
-        device, graphs, oracle = own_figures(args, {"original": path, "superoptimized": optimized}, flags)
+        device, graphs, oracle = own_figures(args, {"original": path, "optimized": optimized}, flags)
     errors = [error for _, error in graphs.values()]
     bound = roofline_ms(args.rewright, path, device, args.precision)
     if not args.reuse or chosen:
@@ -122,7 +122,7 @@ def main():
     best_peer = min((medians[name] for name in PEERS if name in medians), default=None)
     rows, equal = [], max(errors) <= tolerance
     for row in table["rows"]:
-        known = {"original": errors[0], "superoptimized": errors[1]}.get(row["name"])
+        known = {"original": errors[0], "optimized": errors[1]}.get(row["name"])
         error = errors[0] + row["max_rel_diff"] if known is None else known
         agrees = error <= 2 * tolerance if known is None else error <= tolerance
         rows.append({

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Geometric means over the table of bench/gpu/model.py: the superoptimized graph over the best peer and over the
+"""Geometric means over the table of bench/gpu/model.py: the optimized graph over the best peer and over the
 rule-based baseline, by device, batch and precision. Rows whose outputs differ are named and left out."""
 import argparse
 import csv
@@ -17,7 +17,7 @@ def main():
     groups = defaultdict(list)
     with open(parser.parse_args().table, newline="") as file:
         for row in csv.DictReader(file):
-            if row["contestant"] != "superoptimized":
+            if row["contestant"] != "optimized":
                 continue
             if row["equal"] != "1":
                 print(f"{row['model']}, batch {row['batch']}, {row['precision']}: outputs differ, left out")

@@ -1,17 +1,24 @@
 #!/usr/bin/env python3
-"""What `rewright optimize --device onnxruntime` gains in onnxruntime: the file that was read and the file that was
+"""What `rewright optimize --for onnxruntime` gains in onnxruntime: the file that was read and the file that was
 written, run in turn by onnxruntime's own Python package in one process, on one thread.
 
     bench/inference/onnxruntime_gains.py --rewright build/release/rewright --out gains.csv MODEL.onnx...
+
+The table in bench/results is of twenty exports that `bench/models/exports.py --keep FOLDER` leaves there.
 
 The times are CPU times of the process, which other processes on the machine disturb less than the clock's; a sample has
 so many runs that it lasts two milliseconds. `ratio` is the median over the pairs of written / original: below 1 the
 written file is faster; wins and losses are pairs, p the two-sided sign test of their difference. A file that came back
 byte for byte is the same file, and is not timed: its ratio is 1. `difference` is the largest between the outputs of the
 two, relative to the largest element, `bytes` the size of the written file as a part of the original's. `told` is the
-ratio that `optimize` reports; the last line counts the models for which it lies within 3 % of `ratio`.
+ratio that `optimize` reports. The last lines count the models whose file is slower by the sign test (5 %), larger, and
+those for which `told` lies within 3 % of `ratio`.
+
+Rows of a table that is there stay, where machine, versions and settings are the same and another model is run: so each
+model can have its own quiet minute.
 """
 import argparse
+import csv
 import json
 import math
 import os
@@ -86,6 +93,36 @@ def timed(original, written, pairs):
             "wins": wins, "losses": losses, "p": f"{sign_test(wins, losses):.2g}", "difference": f"{difference:.2g}"}
 
 
+def optimized(path, written, args):
+    """The row of a model as `optimize` tells it, and whether another file was written."""
+    command = [args.rewright, "optimize", path, "-o", written, "--for", "onnxruntime", "--threads", "1", "--time-limit",
+               args.time_limit, "--json", "--quiet"] + (["--profile", args.profile] if args.profile else [])
+    report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    row = {"model": name_of(path), "written": report["written"],
+           "rewrites": sum(rewrite["count"] for rewrite in report["rewrites"]),
+           "bytes": round(os.path.getsize(written) / os.path.getsize(path), 4)}
+    if report["written"] == "input":
+        with open(path, "rb") as a, open(written, "rb") as b:
+            assert a.read() == b.read(), path
+        return row | {"told": 1.0}
+    return row | {"told": round(1 / float(re.match(r"([\d.]+) times faster", report["verdict"]).group(1)), 3)}
+
+
+def name_of(path):
+    return os.path.splitext(os.path.basename(path))[0]
+
+
+def kept(path, description):
+    """The rows of a table of the same machine, versions and settings, by model."""
+    if not path or not os.path.exists(path):
+        return {}
+    with open(path, newline="") as file:
+        if not file.readline().startswith(f"# {description};"):
+            return {}
+        file.readline()
+        return {row["model"]: row for row in csv.DictReader(file)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL.onnx")
@@ -93,39 +130,31 @@ def main():
     parser.add_argument("--pairs", type=int, default=60)
     parser.add_argument("--time-limit", default="40", help="seconds of each search")
     parser.add_argument("--profile", default="", help="profile database, kept between runs")
-    parser.add_argument("--out", help="write the table as CSV")
+    parser.add_argument("--out", help="write the table as CSV, or the rows of these models into it")
     args = parser.parse_args()
 
-    description = (f"{machine()}; onnxruntime {ort.__version__}, 1 thread; CPU time, {args.pairs} interleaved pairs; "
-                   f"--time-limit {args.time_limit}; load average {os.getloadavg()[0]:.1f} at the start")
+    version = subprocess.run([args.rewright, "--version"], capture_output=True, text=True).stdout.strip()
+    description = (f"{machine().rsplit(';', 1)[0]}; {version}; onnxruntime {ort.__version__}, 1 thread; CPU time, "
+                   f"{args.pairs} interleaved pairs; --time-limit {args.time_limit}")
     print("#", description)
-    rows = []
+    rows = kept(args.out, description)
     with tempfile.TemporaryDirectory() as folder:
         for path in args.models:
             written = os.path.join(folder, "written.onnx")
-            command = [args.rewright, "optimize", path, "-o", written, "--device", "onnxruntime", "--threads", "1",
-                       "--time-limit", args.time_limit, "--json", "--quiet"]
-            if args.profile:
-                command += ["--profile", args.profile]
-            report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            row = {"model": os.path.splitext(os.path.basename(path))[0], "written": report["written"],
-                   "rewrites": sum(rewrite["count"] for rewrite in report["rewrites"]),
-                   "bytes": round(os.path.getsize(written) / os.path.getsize(path), 4)}
-            if report["written"] == "input":
-                with open(path, "rb") as a, open(written, "rb") as b:
-                    assert a.read() == b.read(), path
-                row.update(original_ms="", written_ms="", ratio=1.0, wins=0, losses=0, p=1, difference=0, told=1.0)
-            else:
-                told = float(re.match(r"([\d.]+) times faster", report["verdict"]).group(1))
-                row.update(timed(path, written, args.pairs), told=round(1 / told, 3))
-            rows.append(row)
+            row = optimized(path, written, args)
+            same = {"ratio": 1.0, "wins": 0, "losses": 0, "p": 1, "difference": 0}
+            row |= same if row["written"] == "input" else timed(path, written, args.pairs)
+            rows[row["model"]] = row
             print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
-    mean = math.exp(statistics.mean(math.log(row["ratio"]) for row in rows))
-    right = sum(abs(row["told"] / row["ratio"] - 1) <= 0.03 for row in rows)
-    print(f"geometric mean of written / original over {len(rows)} models: {mean:.3f}")
-    print(f"reported within 3 % of what is measured here: {right} of {len(rows)}")
+    every = list(rows.values())
+    mean = math.exp(statistics.mean(math.log(float(row["ratio"])) for row in every))
+    slower = sum(int(row["losses"]) > int(row["wins"]) and float(row["p"]) < 0.05 for row in every)
+    larger = sum(float(row["bytes"]) > 1 for row in every)
+    right = sum(abs(float(row["told"]) / float(row["ratio"]) - 1) <= 0.03 for row in every)
+    print(f"geometric mean of written / original over {len(every)} models: {mean:.3f}")
+    print(f"slower: {slower}; larger: {larger}; reported within 3 % of what is measured here: {right} of {len(every)}")
     if args.out:
-        write_table(args.out, f"{description}; geometric mean of ratio {mean:.3f}", rows)
+        write_table(args.out, f"{description}; geometric mean of ratio {mean:.3f}", every)
 
 
 if __name__ == "__main__":

@@ -170,7 +170,7 @@ absl::Status Trainer::Init(GraphRunner& runner) {
                    AnyRank(ranks_, "whether there is a checkpoint", !folder.empty() && HasCheckpoint(folder)));
   if (!options_.resume && there) {
     return absl::InvalidArgumentError(
-        absl::StrCat(folder, ": holds checkpoints of a run; expected none where nothing is to be resumed"));
+        absl::StrCat(folder, ": holds checkpoints; --resume goes on from the last, another folder begins anew"));
   }
   std::optional<Checkpoint> checkpoint;
   if (there) {
@@ -373,7 +373,7 @@ absl::Status Trainer::CheckFinite(const NamedTensors& states) const {
     if (!updated.contains(part == parts_.end() ? name : part->second.state)) continue;
     const int64_t at = FirstNotFinite(tensor);
     if (at < 0) continue;
-    return absl::FailedPreconditionError(absl::StrCat("behind step ", position_, " ", name, " is not finite (found ",
+    return absl::FailedPreconditionError(absl::StrCat("after step ", position_, " ", name, " is not finite (found ",
                                                       tensor.At(at), " at element ", at,
                                                       "); no checkpoint of that step is written"));
   }

@@ -1,5 +1,5 @@
 // Chooses which applications of a graph are computed in 16 bits, so that the error of its outputs stays below a
-// tolerance (docs/precision.md).
+// tolerance (docs/rounding.md).
 //
 // One backward pass tells what the rounding of every value does to an output (core/numerics/error_estimate.h). All
 // applications that may become narrow do, and then those become wide again that add most error for the work that they

@@ -97,6 +97,19 @@ rule add-exchange
 };
 TemporaryFolder* Verbs::folder_ = nullptr;
 
+// A preset has several spaces; --ops takes the first that has the operators.
+TEST_F(Verbs, GenerateFindsTheSpaceOfOperators) {
+  const std::string command = "generate --preset elementwise --count-only --max-ops 2 --ops ";
+  EXPECT_EQ(Rewright(command + "mul,one").status, 0);
+  EXPECT_THAT(Rewright(command + "nothing").err,
+              AllOf(HasSubstr("expected operators of sums: add, sub"), HasSubstr("; found `nothing`, expected")));
+}
+
+TEST_F(Verbs, VerifyKnowsTheFilesOfTheProgram) {
+  EXPECT_EQ(Rewright("verify core.rules --rule gelu-from-erf").status, 0);
+  EXPECT_THAT(Rewright("verify none.rules").err, HasSubstr("none.rules: No such file"));
+}
+
 // ---------------------------------------------------------------- ops, zoo, inspect
 
 TEST_F(Verbs, OpsListsAndDescribes) {

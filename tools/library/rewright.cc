@@ -90,7 +90,7 @@ OptimizeObserver ObserverOf(const std::function<void(const OptimizeProgress&)>& 
     progress(*now);
   };
   observer.progress = [=](const SearchProgress& search) {
-    now->graphs = search.explored;
+    now->graphs = search.steps;
     now->cost_before = search.first_cost;
     now->cost_best = search.best_cost;
     if (absl::Now() - *told < absl::Milliseconds(100)) return;

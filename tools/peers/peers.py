@@ -78,12 +78,32 @@ def load_openvino(model, feeds, threads, device, precision):
 NO_ATTENTION = "REWRIGHT_TORCH_WITHOUT_ATTENTION"
 
 
+def torch_module(model):
+    """The model as a module that is called with the inputs in their order, their names, and who made it. Ours has shapes
+    and axes as constants, which torch.compile likes better; onnx2torch, where it is installed, has more operators."""
+    import onnx
+    from torch_model import TorchModel
+    try:
+        module = TorchModel(model)
+        return module, module.input_names, ""
+    except NotImplementedError:
+        try:
+            import onnx2torch
+        except ModuleNotFoundError:
+            onnx2torch = None
+        if onnx2torch is None:
+            raise
+    graph = onnx.load(model).graph
+    weights = {tensor.name for tensor in graph.initializer}
+    names = [value.name for value in graph.input if value.name not in weights]
+    return onnx2torch.convert(model), names, ", by onnx2torch"
+
+
 def load_torch(compiled, model, feeds, threads, device, precision):
     import torch
     if os.environ.get(NO_ATTENTION):
         from torch._inductor.fx_passes import fuse_attention
         fuse_attention._sfdp_init = lambda *_, **__: None
-    from torch_model import TorchModel
     torch.set_num_threads(threads)
     on_gpu = device != "cpu"
     if on_gpu and not torch.cuda.is_available():
@@ -97,10 +117,11 @@ def load_torch(compiled, model, feeds, threads, device, precision):
     def place(tensor):
         tensor = tensor.to(device, half if tensor.is_floating_point() and half else tensor.dtype)
         return tensor.to(memory_format=torch.channels_last) if innermost and tensor.dim() == 4 else tensor
-    module = TorchModel(model).eval()
-    for name, weight in list(module.named_buffers()):
-        setattr(module, name, place(weight))
-    tensors = [place(torch.from_numpy(feeds[name].copy())) for name in module.input_names]
+    module, names, maker = torch_module(model)
+    module = module.eval().to(device)
+    module = module.to(half) if half else module
+    module = module.to(memory_format=torch.channels_last) if innermost else module
+    tensors = [place(torch.from_numpy(feeds[name].copy())) for name in names]
     call = torch.compile(module, mode="max-autotune") if compiled else module
 
     def run():
@@ -108,11 +129,11 @@ def load_torch(compiled, model, feeds, threads, device, precision):
             values = call(*tensors)
             if on_gpu:
                 torch.cuda.synchronize()
-            return values
+            return [values] if isinstance(values, torch.Tensor) else values
     run()
     kernels, microseconds = kernels_of(torch, run) if on_gpu else (0, 0)
     plain = ", without its patterns of attention" if compiled and os.environ.get(NO_ATTENTION) else ""
-    return f"torch {torch.__version__}" + (f", {kernels} kernels of {microseconds:.1f} us" if kernels else "") + plain, run
+    return f"torch {torch.__version__}{maker}" + (f", {kernels} kernels of {microseconds:.1f} us" if kernels else "") + plain, run
 
 
 def kernels_of(torch, run):

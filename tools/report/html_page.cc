@@ -36,7 +36,7 @@ void HtmlPage::Begin(const std::string& title, const std::string& script_source)
 }
 
 void HtmlPage::BeginTable(std::initializer_list<const char*> titles) {
-  Raw("<div class=\"wide\"><table>\n<tr>");
+  Raw("<div class=\"wide\" tabindex=\"0\"><table>\n<tr>");
   numeric_.clear();
   for (const std::string title : titles) {
     numeric_.push_back(title.rfind('#', 0) == 0);

@@ -375,8 +375,8 @@ TEST_F(TrainerTest, AResumedRunIsOfTheSameConfiguration) {
     Run(**trainer, 3);
   }
   EXPECT_EQ(Error(json_, "ck"), (folder_ / "ck") +
-                                    ": holds checkpoints of a run; expected none where nothing is to be "
-                                    "resumed");
+                                    ": holds checkpoints; --resume goes on from the last, "
+                                    "another folder begins anew");
   EXPECT_EQ(Error(With(R"({"seed": 2})"), "ck", true), (folder_ / "ck") + ": seed: found 2, the checkpoint has 1");
   EXPECT_THAT(Error(With(R"({"optimizer": {"clip_norm": 3}})"), "ck", true), HasSubstr("optimizer.clip_norm: found 3"));
   EXPECT_TRUE(Make(With(R"({"steps": 15})"), "ck", true).ok()) << "a run may become longer";

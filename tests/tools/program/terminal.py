@@ -81,6 +81,13 @@ def main():
             lines = [line for line in shown.split("\r") if "optimize" in line and "%" in line]
             good &= check(lines, f"progress is shown at {columns} columns")
             good &= check(widest("\n".join(lines)) < columns, f"progress fits {columns} columns")
+        small = os.path.join(folder, "small.onnx")
+        subprocess.run([PROGRAM, "zoo", "mlp", "--layers", "1", "-o", small, "--quiet"], check=True,
+                       stdout=subprocess.DEVNULL)
+        for columns in (60, 80, 120):
+            shown = on_terminal(["compare", small, "--no-peers", "--iterations", "1", "--budget", "1", "--quiet"], columns)
+            rows = [line for line in shown.splitlines() if line.startswith("  ")]
+            good &= check(len(rows) == 4 and widest("\n".join(rows)) <= columns, f"compare fits {columns} columns")
         rules = os.path.join(folder, "a.rules")
         with open(rules, "w", encoding="utf-8") as file:
             file.write("rule yes\n  relu(relu(x[a..])) => relu(x)\nrule no\n  relu(x[a..]) => x\n")

@@ -35,6 +35,7 @@
 #include "tools/program/progress.h"
 #include "tools/program/verb.h"
 #include "tools/verbs/check/step_proof.h"
+#include "tools/verbs/rules/rules.h"
 #include "tools/verbs/verify/certificate_folder.h"
 #include "verifier/check/bounded/bounded_check.h"
 #include "verifier/check/certificate_steps.h"
@@ -520,6 +521,7 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
                       outcomes.size(), held, refusals.size(), instances, derive_s, queries,
                       flags.solver != "cvc5" ? absl::StrFormat("; z3 %.1f s", z3_s) : "",
                       cvc5 ? absl::StrFormat("; cvc5 %.1f s", cvc5_s) : ""));
+  if (outcomes.empty()) console.Warning("there are no certificates: nothing was checked");
   if (flags.second) ReportSecond(outcomes, console);
   if (flags.steps) ReportSteps(outcomes, console);
   Json& json = console.json();
@@ -545,7 +547,8 @@ Action DeclareCheck(CommandLine& line) {
            "Certificates, as `rewright verify --certificates` writes them, or the proof of a step on several ranks "
            "(train --prove, shard --prove); without them the rules of --rules are derived a second time")
       .Type("DIR|F.proof");
-  line.Add("--rules", &flags->rules, "The rules that they must be about, all that are proved there").Type("FILE.rules");
+  RuleFile(line.Add("--rules", &flags->rules, "The rules that they must be about, all that are proved there"))
+      .Type("FILE.rules");
   line.AddSwitch("--second,--no-second{false}", &flags->second,
                  "Derive each rule a second time, at small sizes and without the prover (default on)");
   line.AddSwitch("--steps,--no-steps{false}", &flags->steps,

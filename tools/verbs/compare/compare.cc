@@ -1,9 +1,10 @@
 // rewright compare MODEL...: one table, measured interleaved in one run: the original, the rule-based baseline, the
-// superoptimized graph, and other programs that are found on the machine.
+// optimized graph, and other programs that are found on the machine.
 
 #include "core/tensor/compare.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -43,6 +44,7 @@
 #include "tools/program/models.h"
 #include "tools/program/outputs.h"
 #include "tools/program/progress.h"
+#include "tools/program/terminal.h"
 #include "tools/program/verb.h"
 #include "tools/verbs/diff/tensor_diff.h"
 #include "tools/verbs/rules/rules.h"
@@ -69,7 +71,7 @@ struct CompareFlags {
   std::vector<std::string> kinds;  // of peers; none: all
 };
 
-// Peers that also run the file of the superoptimized graph: the name there, and the kind.
+// Peers that also run the file of the optimized graph: the name there, and the kind.
 constexpr std::pair<const char*, const char*> kOnOptimized[] = {{"onnxruntime-optimized", "onnxruntime-all"},
                                                                 {"openvino-optimized", "openvino"}};
 
@@ -137,7 +139,7 @@ class Contest {
   Contest(const CompareFlags& flags, const Session& session, const Engine& engine, Progress& progress)
       : flags_(flags), session_(session), engine_(engine), progress_(progress) {}
 
-  // `optimized`: the superoptimized graph and the file it is from; without one it is searched.
+  // `optimized`: the optimized graph and the file it is from; without one it is searched.
   absl::Status Prepare(const std::string& path, const ImportedModel& model, const Baseline& baseline,
                        const OptimizerRules& rules, const std::optional<std::pair<std::string, Graph>>& optimized) {
     const Graph& graph = model.graph;
@@ -156,12 +158,12 @@ class Contest {
     std::string file = path;
     if (optimized) {
       file = optimized->first;
-      RETURN_IF_ERROR(AddGraph("superoptimized",
+      RETURN_IF_ERROR(AddGraph("optimized",
                                absl::StrCat(optimized->second.num_runtime_nodes(), " nodes, of ", optimized->first),
                                optimized->second));
     } else {
-      ASSIGN_OR_RETURN(const OptimizeReport report, Superoptimize(graph, rules));
-      RETURN_IF_ERROR(AddGraph("superoptimized",
+      ASSIGN_OR_RETURN(const OptimizeReport report, Optimized(graph, rules));
+      RETURN_IF_ERROR(AddGraph("optimized",
                                absl::StrCat(report.nodes_after, " nodes, ", Counted(report.path.size(), "rewrite")),
                                report.graph));
       if (flags_.peers && report.rewritten) {
@@ -260,7 +262,7 @@ class Contest {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<OptimizeReport> Superoptimize(const Graph& graph, const OptimizerRules& rules) {
+  absl::StatusOr<OptimizeReport> Optimized(const Graph& graph, const OptimizerRules& rules) {
     OptimizeOptions options;
     if (rules.baseline) options.baseline = &*rules.baseline;
     options.search.budget = flags_.budget;
@@ -273,7 +275,7 @@ class Contest {
     return Optimize(graph, rewriter, *engine_.device(), &engine_.runner(), options);
   }
 
-  // `optimized`: the file of the superoptimized graph.
+  // `optimized`: the file of the optimized graph.
   absl::Status AddPeers(const std::string& path, const std::string& optimized, const Graph& graph) {
     if (folder_.path().empty()) return absl::UnavailableError("no folder for the inputs of other programs");
     Json names = Json::array();
@@ -350,18 +352,36 @@ class Contest {
 
 constexpr size_t kOriginal = 0, kBaseline = 1;
 
+// A bar as long as the speed is; that of the fastest has `kBarWidth` characters.
+constexpr double kBarWidth = 12;
+std::string Bar(double speed, double fastest) {
+  return std::string(static_cast<size_t>(std::lround(kBarWidth * speed / fastest)), '#');
+}
+
+// A row of the table. What a narrow terminal has no room for is left out, at the right.
+template <typename... Cells>
+void ShowRow(Console& console, const absl::FormatSpec<Cells...>& format, const Cells&... cells) {
+  std::string row = absl::StrFormat(format, cells...);
+  const int width = TerminalWidth(STDOUT_FILENO);
+  if (width > 0) row.resize(std::min(row.size(), static_cast<size_t>(width)));
+  console.Result(row);
+}
+
 void Report(const std::string& model, const Contest& contest, Console& console, std::string* csv) {
   const std::vector<Contestant>& all = contest.contestants();
-  console.Result(absl::StrFormat("%s, %d rounds", model, all[kOriginal].seconds.size()));
-  console.Result(absl::StrFormat("  %-22s %10s %10s %7s  %9s %9s  %-8s %s", "", "median ms", "min ms", "spread",
-                                 "/original", "/baseline", "outputs", ""));
+  double fastest = 0;
+  for (const Contestant& one : all) fastest = std::max(fastest, Against(one, all[kOriginal]).ratio);
+  console.Result(absl::StrFormat("%s, %d rounds; times as fast as the original, as the baseline: more is faster", model,
+                                 all[kOriginal].seconds.size()));
+  ShowRow(console, "  %-22s%10s %9s  %-12s %9s %8s  %s", "", "median ms", "original", "", "baseline", "spread",
+          "outputs");
   Json rows = Json::array();
   for (const Contestant& one : all) {
     const Summary summary = Summarize(one.seconds);
     const Duel original = Against(one, all[kOriginal]), baseline = Against(one, all[kBaseline]);
-    console.Result(absl::StrFormat("  %-22s %10.3f %10.3f %5.1f %%  %9.3f %9.3f  %-8s %s", one.name,
-                                   summary.median * 1e3, summary.min * 1e3, summary.spread * 100, original.ratio,
-                                   baseline.ratio, one.equal ? "equal" : "DIFFER", one.text));
+    ShowRow(console, "  %-22s%10.3f %7.2f x  %-12s %7.2f x %6.1f %%  %-8s %s", one.name, summary.median * 1e3,
+            original.ratio, Bar(original.ratio, fastest), baseline.ratio, summary.spread * 100,
+            one.equal ? "equal" : "DIFFER", one.text);
     if (!one.equal) console.Warning(absl::StrCat(model, ": ", one.name, ": ", one.difference));
     const auto duel = [](const Duel& d) {
       return Json{{"speedup", d.ratio}, {"wins", d.wins}, {"losses", d.losses}, {"p_value", d.p_value}};

@@ -39,7 +39,24 @@
 namespace rewright {
 namespace {
 
-// The spaces of the models or the preset; of that only the first with --ops or --max-ops.
+// Leaves the first space that has all operators of --ops.
+absl::Status KeepSpaceOf(const GenerateFlags& flags, std::vector<generate::Space>* spaces) {
+  const int inputs = static_cast<int>(flags.inputs);
+  const auto lacks = [&](generate::Space space) { return !generate::Restrict(flags.ops, inputs, &space).ok(); };
+  const auto found = std::find_if_not(spaces->begin(), spaces->end(), lacks);
+  if (found != spaces->end()) {
+    *spaces = {*found};
+    return absl::OkStatus();
+  }
+  std::string refusals;
+  for (generate::Space& space : *spaces) {
+    absl::StrAppend(&refusals, refusals.empty() ? "" : "; ", generate::Restrict(flags.ops, inputs, &space).message());
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--ops: ", refusals));
+}
+
+// The spaces of the models or the preset; of that with --ops only the first that has them, with --max-ops alone the
+// first.
 absl::StatusOr<std::vector<generate::Space>> SpacesOf(const GenerateFlags& flags, Session& session) {
   const bool mined = !flags.models.empty();
   absl::StatusOr<std::vector<generate::Space>> spaces =
@@ -58,10 +75,11 @@ absl::StatusOr<std::vector<generate::Space>> SpacesOf(const GenerateFlags& flags
                                                      absl::StrJoin(names, ", ")));
     }
   }
-  if (!mined && (!flags.ops.empty() || flags.max_ops > 0)) spaces->resize(1);
+  if (!mined && !flags.ops.empty()) RETURN_IF_ERROR(KeepSpaceOf(flags, &*spaces));
+  if (!mined && flags.max_ops > 0) spaces->resize(1);
   for (generate::Space& space : *spaces) {
     if (absl::Status limited = generate::Restrict(flags.ops, static_cast<int>(flags.inputs), &space); !limited.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("--ops: ", std::string(limited.message())));
+      return absl::InvalidArgumentError(absl::StrCat("--ops: ", limited.message()));
     }
     if (!mined && flags.max_ops > 0) space.max_ops = static_cast<int>(flags.max_ops);
   }

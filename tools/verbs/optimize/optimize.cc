@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <memory>
@@ -80,8 +81,8 @@ class Watcher : public OptimizeObserver {
       if (!better && costs_.size() > 1 && costs_.back().best_cost == costs_.end()[-2].best_cost) costs_.pop_back();
       costs_.push_back(now);
       const double of_budget = static_cast<double>(now.steps) / static_cast<double>(std::max<int64_t>(1, now.budget));
-      progress_.Update(of_budget, absl::StrFormat("%s, cost %.4g -> %.4g ms, %d graphs", phase_, now.first_cost * 1e3,
-                                                  now.best_cost * 1e3, now.explored));
+      progress_.Update(of_budget, absl::StrFormat("%s, %d of %d graphs, cost %.4g -> %.4g ms", phase_, now.steps,
+                                                  now.budget, now.first_cost * 1e3, now.best_cost * 1e3));
     };
   }
 
@@ -108,6 +109,13 @@ absl::Status WriteResult(const std::string& output, const SourceModel& model, co
                                                 : model.file.Bytes());
   RETURN_IF_ERROR(model.file.CheckUnchanged());
   return WriteStandardOutput(bytes);
+}
+
+// What becomes of the result without -o, with the flag that writes it.
+void SayThatNothingIsWritten(const OptimizeFlags& flags, Console& console) {
+  if (!flags.output.empty()) return;
+  std::filesystem::path faster = flags.input;
+  console.Note(absl::StrCat("nothing is written without -o: -o ", faster.replace_extension(".opt.onnx").string()));
 }
 
 // Describes the file of -o.
@@ -488,7 +496,13 @@ absl::StatusOr<Answer> RunOptimize(const OptimizeFlags& flags, Session& session)
   ShowNotes(original, flags.input, console);
   RETURN_IF_ERROR(CheckPlaces(flags, session.flags, original, model.file));
   ASSIGN_OR_RETURN(const OptimizerRules rules, LoadOptimizerRules(flags.settings));
-  console.Note(Counted(rules.all.matchers().size(), "rule"));
+  const std::vector<std::string>& given = flags.settings.rules;
+  const bool alone = !given.empty() && absl::c_none_of(given, [](const std::string& file) {
+    return absl::EndsWith(file, "core.rules") || absl::EndsWith(file, "all.rules");
+  });
+  console.Note(absl::StrCat(Counted(rules.all.matchers().size(), "rule"),
+                            alone ? "; --rules core.rules adds those of the program" : ""));
+  SayThatNothingIsWritten(flags, console);
   ASSIGN_OR_RETURN(const Engine engine, Engine::Open(flags.model.device, session.flags.threads, flags.model.profile,
                                                      flags.model.precision, flags.model.disabled_kernel_rules));
   if (IsMeasured(flags.settings) && !engine.device()->runs()) {
@@ -580,7 +594,7 @@ Action DeclareOptimize(CommandLine& line) {
   line.AddChoice("--windows", &flags->settings.windows, {"auto", "always", "never"},
                  "Search parts of the graph by themselves: always, never, or when it is large (default auto)");
   line.AddReal("--alpha", &flags->settings.alpha, kAlphaRange.least, kAlphaRange.greatest,
-               "Graphs up to so many times the best cost are pursued (default 1.05)");
+               "Explore graphs that cost up to X times the best so far (default 1.05)");
   line.AddReal("--growth", &flags->settings.growth, kGrowthRange.least, kGrowthRange.greatest,
                "How much larger the file may become, as a share of it; it has to gain as much (default 0.01; inf: any "
                "size, for any gain)");

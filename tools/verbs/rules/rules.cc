@@ -34,7 +34,8 @@ std::string MissingSet(const std::string& path) {
 
 }  // namespace
 
-std::string RuleFile(std::string name) {
+// A name without a folder that is no file here is that of a file that comes with the program.
+std::string PathOfRules(std::string name) {
   if (name.find('/') != std::string::npos || IsFile(name)) return name;
   for (const std::string& file : {name, absl::StrCat(name, kEnding)}) {
     if (const absl::StatusOr<std::string> path = FindRuleFile(file); path.ok()) return *path;
@@ -42,7 +43,9 @@ std::string RuleFile(std::string name) {
   return name;
 }
 
-Flag RuleFiles(Flag flag) { return flag.Map(RuleFile).Check(MissingSet, "").OneAtATime(); }
+Flag RuleFile(Flag flag) { return flag.Map(PathOfRules).Check(MissingSet, ""); }
+
+Flag RuleFiles(Flag flag) { return RuleFile(flag).OneAtATime(); }
 
 void AddRules(CommandLine& line, RuleSettings* settings) {
   RuleFiles(line.Add("--rules", &settings->rules,
@@ -71,7 +74,8 @@ void AddCost(CommandLine& line, std::string* cost) {
 
 void AddKernelLaws(CommandLine& line, std::vector<std::string>* names) {
   line.Add("--disable-kernel-law", names,
-           "A proved law by which no kernel may compute an operator, or tiles (of bf16, for f32) (repeatable)")
+           "A proved law that kernels may not use, such as conv-winograd-4x4-3x3 or fold, or tiles: those of bf16 for "
+           "f32 (repeatable)")
       .Type("NAME")
       .OneAtATime()
       .Formerly("--no-rule");

@@ -12,8 +12,10 @@ namespace rewright {
 // Lets each value of a flag be a file, or the name of a set that comes with the program or was made beside it: shape or
 // shape.rules. The error of a set of the generator that is not there says how it is made.
 Flag RuleFiles(Flag flag);
+// The same of a flag with one value.
+Flag RuleFile(Flag flag);
 // One such value as a path; what is no file and no name stays as it is.
-std::string RuleFile(std::string name);
+std::string PathOfRules(std::string name);
 
 // --rules, --disable-rule, --exact, --assume-finite, --trust-unverified.
 void AddRules(CommandLine& line, RuleSettings* settings);

@@ -80,7 +80,7 @@ class StepOptimizer {
     options_.search.progress = [this](const SearchProgress& now) {
       progress_.Update(
           now.seconds / options_.search.time_limit_seconds,
-          absl::StrFormat("cost %.4g -> %.4g ms, %d graphs", now.first_cost * 1e3, now.best_cost * 1e3, now.explored));
+          absl::StrFormat("cost %.4g -> %.4g ms, %d graphs", now.first_cost * 1e3, now.best_cost * 1e3, now.steps));
     };
     options_.phase = [this](const std::string& phase) { progress_.Update(-1, phase); };
     options_.measuring = {

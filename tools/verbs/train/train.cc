@@ -382,7 +382,7 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   if (!config.built_in) ShowTrained(**trainer, console);
   if (flags.resume) {
     const int64_t behind = (*trainer)->position();
-    console.Note(behind > 0 ? absl::StrCat("resumed behind step ", behind)
+    console.Note(behind > 0 ? absl::StrCat("resumed after step ", behind)
                             : absl::StrCat(flags.checkpoint_folder, ": no checkpoint yet, the run begins"));
   }
 
@@ -405,8 +405,8 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   if ((*trainer)->ended_by() != "stop") return Answer::kYes;
   if (!InterruptGuard::interrupted())
     return absl::UnavailableError(
-        absl::StrCat("standard output cannot be written; ended behind step ", (*trainer)->position()));
-  return absl::CancelledError(absl::StrCat("interrupted behind step ", (*trainer)->position(),
+        absl::StrCat("standard output cannot be written; ended after step ", (*trainer)->position()));
+  return absl::CancelledError(absl::StrCat("interrupted after step ", (*trainer)->position(),
                                            flags.checkpoint_folder.empty() ? "" : "; --resume goes on from there"));
 }
 
@@ -461,7 +461,7 @@ Action DeclareTrain(CommandLine& line) {
                 "that of a host beside a GPU")
       .Type("SIZE");
   line.AddSwitch("--keep-all", &flags->search.keep_all,
-                 "Compute nothing again, not even what takes next to no time, and take the memory that needs")
+                 "Keep every value for the gradients, and compute none a second time: takes more memory")
       .Excludes("--memory-limit");
   line.AddOutputPath("--profile", &flags->profile, "Database of measured costs, read and filled").Type("DB");
   line.AddReal("--timeout", &flags->timeout, 0.1, 1e9,

@@ -31,6 +31,7 @@
 #include "tools/program/progress.h"
 #include "tools/program/suggest.h"
 #include "tools/program/verb.h"
+#include "tools/verbs/rules/rules.h"
 #include "tools/verbs/verify/certificate_folder.h"
 #include "tools/verbs/verify/verify_gradients.h"
 #include "tools/verbs/verify/verify_journal.h"
@@ -463,7 +464,9 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
 
 Action DeclareVerify(CommandLine& line) {
   auto flags = std::make_shared<VerifyFlags>();
-  const Flag file = line.Add("file", &flags->file, "Rules to prove").Type("FILE.rules");
+  const Flag file = RuleFile(line.Add("file", &flags->file,
+                                      "Rules to prove, a file or the name of one that comes with the program"))
+                        .Type("FILE.rules");
   auto gradients = std::make_shared<GradientFlags>();
   const Flag derived = line.Add("--gradients", &gradients->operators,
                                 "Prove the gradients that are derived of these operators, of all where none is "

@@ -50,7 +50,7 @@ TEST_F(CompareTest, TimesGraphsInOneTable) {
     ASSERT_EQ(model["rows"].size(), 3u);
     EXPECT_EQ(model["rows"][0]["name"], "original");
     EXPECT_EQ(model["rows"][1]["name"], "baseline");
-    EXPECT_EQ(model["rows"][2]["name"], "superoptimized");
+    EXPECT_EQ(model["rows"][2]["name"], "optimized");
     EXPECT_EQ(model["rows"][0]["over_original"]["speedup"], 1);
     for (const auto& row : model["rows"]) {
       EXPECT_GT(row["median_ms"], 0);
@@ -63,6 +63,21 @@ TEST_F(CompareTest, TimesGraphsInOneTable) {
   EXPECT_THAT(csv, HasSubstr("model,contestant,median_ms"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 7);
   EXPECT_THAT(csv, HasSubstr("\nnet,baseline,"));
+}
+
+// More is faster throughout, and the longest bar is the fastest one's.
+TEST_F(CompareTest, DrawsBarsOfSpeeds) {
+  Python(R"([ "$2" = torch ] || { echo absent; exit; }
+echo ready 1.0
+while read -r line; do
+  [ $line = run ] && echo ms 500000 || { cp "$4/0.npy" "$4/torch-0.npy"; echo saved 1; }
+done
+)");
+  const Outcome outcome = Rewright("compare --iterations 2 --budget 1 --threads 1 --quiet " + Path("mlp.onnx"));
+  EXPECT_THAT(outcome.out, HasSubstr("times as fast as the original, as the baseline: more is faster"));
+  EXPECT_THAT(outcome.out, ::testing::ContainsRegex("\n  original .* 1.00 x  ####"));
+  EXPECT_THAT(outcome.out, ::testing::ContainsRegex("\n  [a-z]* .*x  ############ "));
+  EXPECT_THAT(outcome.out, ::testing::ContainsRegex("\n  torch  .* 0.00 x  [^#]* DIFFER"));
 }
 
 TEST_F(CompareTest, NamesPeersThatAreAbsent) {
@@ -123,6 +138,22 @@ TEST_F(CompareTest, RunsOnnxRuntimeWhereItIsInstalled) {
   EXPECT_THAT(rows[3]["text"].get<std::string>(), HasSubstr("onnxruntime "));
   EXPECT_GT(rows[3]["median_ms"], 0);
   EXPECT_EQ(rows[3]["equal"], true);
+}
+
+// Our own module has no Elu.
+TEST_F(CompareTest, TorchTakesOtherOperatorsByOnnx2Torch) {
+  const std::string python = std::string(REWRIGHT_SOURCE_DIR) + "/.venv/bin/python";
+  Python("[ \"$2\" = torch ] || { echo absent; exit; }\nexec " + python + " \"$@\"\n");
+  RewrightScript(python + R"( -c 'import onnx, onnx.parser
+text = "<ir_version: 8, opset_import: [\"\" : 17]> g (float[2,3] x) => (float[2,3] y) { y = Elu(x) }"
+onnx.save(onnx.parser.parse_model(text), ")" +
+                 Path("elu.onnx") + "\")'");
+  const Outcome outcome = Rewright("compare --iterations 1 --budget 1" + std::string(kQuick) + Path("elu.onnx"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const auto model = outcome.Json()["models"][0];
+  if (model["rows"].size() == 3) GTEST_SKIP() << model["absent"];  // there is no torch, or no onnx2torch
+  EXPECT_THAT(model["rows"][3]["text"].get<std::string>(), HasSubstr("by onnx2torch"));
+  EXPECT_EQ(model["rows"][3]["equal"], true);
 }
 
 TEST_F(CompareTest, RunsOpenVinoWhereItIsInstalled) {
@@ -200,7 +231,7 @@ TEST_F(CompareTest, TakesWhatWasOptimizedBefore) {
   const Outcome outcome = Rewright(command + best);
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const auto row = outcome.Json()["models"][0]["rows"][2];
-  EXPECT_EQ(row["name"], "superoptimized");
+  EXPECT_EQ(row["name"], "optimized");
   EXPECT_EQ(row["equal"], true);
   EXPECT_THAT(row["text"].get<std::string>(), HasSubstr("nodes, of " + best));
 

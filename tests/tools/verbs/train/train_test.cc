@@ -197,10 +197,10 @@ TEST_F(TrainTest, AnInterruptedRunSavesWhereItStands) {
   const Outcome outcome =
       RewrightInterrupted("train --threads 1 " + config + " --checkpoint-dir " + folder, "epoch 2,");
   EXPECT_EQ(outcome.status, 130);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("interrupted behind step "), HasSubstr("--resume goes on from there")));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("interrupted after step "), HasSubstr("--resume goes on from there")));
   const Outcome resumed = RewrightInterrupted("train --threads 1 --resume " + config + " --checkpoint-dir " + folder,
-                                              "resumed behind step");
-  EXPECT_THAT(resumed.err, HasSubstr("resumed behind step "));
+                                              "resumed after step");
+  EXPECT_THAT(resumed.err, HasSubstr("resumed after step "));
 }
 
 // A mask of -inf is no weight, whatever decays.
@@ -405,7 +405,7 @@ TEST_F(TrainTest, ATrainedModelOfOneBatchIsSaidToBeThat) {
 TEST_F(TrainTest, ARunIsResumedWhereThereIsNothingYet) {
   const std::string arguments = "train --threads 1 --resume --checkpoint-dir " + (folder_ / "ck") + " " + Config();
   EXPECT_THAT(Rewright(arguments).err, HasSubstr("ck: no checkpoint yet, the run begins"));
-  EXPECT_THAT(Rewright(arguments).err, HasSubstr("resumed behind step "));
+  EXPECT_THAT(Rewright(arguments).err, HasSubstr("resumed after step "));
 }
 
 // The search is not repeated where a run goes on: it takes the program that was found.

@@ -90,6 +90,12 @@ TEST_F(Certificates, AreSettledByZ3AloneWhereThereIsNoCvc5) {
   EXPECT_THAT(cvc5.err, HasSubstr("cvc5: No such file"));
 }
 
+TEST_F(Certificates, ThatAreNotThereAreNoCheck) {
+  WriteContents(folder_ / "no.rules", "rule no\n  relu(x[a..]) => x\n");
+  Rewright("verify " + (folder_ / "no.rules") + " --certificates " + (folder_ / "none"));
+  EXPECT_THAT(Rewright("check " + (folder_ / "none") + " --solver z3").err, HasSubstr("nothing was checked"));
+}
+
 TEST_F(Certificates, ThatAreLostAddedOrExchangedShow) {
   std::filesystem::remove(File("relu-twice.cert"));
   const Outcome lost = Check();
