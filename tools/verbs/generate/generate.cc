@@ -405,7 +405,7 @@ Action DeclareGenerate(CommandLine& line) {
       .Type("FILE...");
   line.Add("--base", &flags->base, "Files of proved rules that are given: what follows from them is left out")
       .Type("FILE...")
-      .Map(RuleFile);
+      .Map(PathOfRules);
   line.Add("--from", &flags->models,
            "In place of a preset: the operators, attributes and inputs of subgraphs that are frequent in these models")
       .Type("MODEL.onnx...")
