@@ -81,6 +81,8 @@ class CpuDevice : public Device {
     const ThreadScope threads(context_->threads);
     if (context_->allowed_rewrites != nullptr) {
       options.law_of = [&](const FusedGroup& group) -> absl::StatusOr<std::string> {
+        // For a few runs nothing is measured: a fold takes the least memory, and all else runs as its operators say.
+        if (options.sparing) return std::string(group.kind == FusedGroup::Kind::kFold ? kFoldLaw : "");
         const std::lock_guard<std::mutex> lock(mutex_);
         if (WaysOf(graph, group).empty()) return std::string();
         return LawToRun(graph, group.group);

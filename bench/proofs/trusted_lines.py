@@ -37,7 +37,7 @@ REASONING = "one_term eliminate align inverse context nonnegativity".split()
 COMPUTED = """elements elements_internal reductions normal_form product_laws function_laws real_functions extrema
 cases products signs monotone substitute prover encode solver""".split()
 # Modules that check those steps: questions, values, and the laws of sums; the listener tells them.
-CHECKING = """step_checker step_checker_values sizes_at step_queries step_values proof_observer index_observer law concrete query_solver
+CHECKING = """step_checker step_checker_values sizes_at step_queries step_bounds index_sum step_values proof_observer index_observer law concrete query_solver
 smt_query variables""".split()
 # Modules that read the steps which a certificate tells, and see that they suffice: rewright_check.
 READING = "certificate_text certificate_steps step_reader proof_check declared_claims".split()

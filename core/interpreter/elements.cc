@@ -73,7 +73,9 @@ void BlockRunner::ComputeRead(const Node& n, Slot& s) {
                         inner.stride[1], &s.fill, inner.n, &held);
     });
   } else {
-    in = Shift(in, Base(n, s), s.size);
+    const int64_t base = Base(n, s);
+    if (s.ahead != nullptr && ReadAhead(s, in, base)) return;
+    in = Shift(in, base, s.size);
     const Nest::Dim& inner = Inner(s.nest);
     if (s.nest.rank == 1 && (inner.n == 1 || inner.stride[0] == 1)) {
       s.data = in;  // the lanes are contiguous in the operand
@@ -84,6 +86,31 @@ void BlockRunner::ComputeRead(const Node& n, Slot& s) {
     }
   }
   if (n.rep == Rep::kBool) Summarize(s);
+}
+
+// Gives the read at `base` from those that were made with an earlier one, or makes the next ones with it where it goes
+// on from the last. False: it does not.
+bool BlockRunner::ReadAhead(Slot& s, const std::byte* in, int64_t base) {
+  const bool made = s.ahead_count > 1 && base >= s.ahead_from && base < s.ahead_from + s.ahead_count;
+  if (!made) {
+    const int64_t left = stage_.bound_extents[s.ahead_bit - kFirstBound] - value_[s.ahead_bit];
+    const bool goes_on = base == s.ahead_from + s.ahead_count;
+    const int next = s.ahead_at + (s.ahead_count > 1 ? s.ahead_count : 0);
+    s.ahead_from = base;
+    s.ahead_count = goes_on ? static_cast<int>(std::min<int64_t>(left, MulAddPanel::kSteps)) : 1;
+    if (s.ahead_count == 1) {
+      s.ahead_at = next;
+      return false;
+    }
+    s.ahead_at = next + s.ahead_count <= kAheadLists ? next : 0;
+    std::byte* const first = Shift(s.ahead, s.ahead_at * s.lanes, s.size);
+    ForRows(s.nest, [&](int64_t lane, const int64_t* at, const Nest::Dim& inner) {
+      CopyTransposed(s.size, Shift(first, lane, s.size), s.lanes, Shift(in, base + at[0], s.size), inner.stride[0],
+                     inner.n, s.ahead_count);
+    });
+  }
+  s.data = Shift(s.ahead, (s.ahead_at + base - s.ahead_from) * s.lanes, s.size);
+  return true;
 }
 
 // Reads the rows of the last axis by one list of offsets, if no term of the form varies both along them and across

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
+#include <cstdint>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
@@ -246,10 +247,12 @@ namespace {
 struct CompileKey {
   const Meaning* meaning;
   std::vector<int64_t> variables;
-  std::vector<double> params;
+  std::vector<uint64_t> params;  // their bits: -0 is another number than 0
   std::vector<Shape> shapes;
-  friend bool operator<(const CompileKey& a, const CompileKey& b) {
-    return std::tie(a.meaning, a.variables, a.params, a.shapes) < std::tie(b.meaning, b.variables, b.params, b.shapes);
+  friend bool operator==(const CompileKey&, const CompileKey&) = default;
+  template <typename H>
+  friend H AbslHashValue(H state, const CompileKey& key) {
+    return H::combine(std::move(state), key.meaning, key.variables, key.params, key.shapes);
   }
 };
 
@@ -305,7 +308,7 @@ absl::Status CheckIndices(const Graph& graph, NodeId id, const std::vector<Tenso
 absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
                                                    const absl::flat_hash_map<std::string, Tensor>& inputs,
                                                    const InterpretOptions& options) {
-  std::map<CompileKey, CompiledMeaning> compiled;
+  absl::flat_hash_map<CompileKey, CompiledMeaning> compiled;
   std::vector<std::vector<Tensor>> values(graph.nodes().size());
   // Leaves are not kept: in f64 the weights of a model may be larger than memory.
   const auto value_of = [&](Value value) -> absl::StatusOr<Tensor> {
@@ -326,7 +329,7 @@ absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
     }
     const Bindings bindings = BindingsOf(*node.meaning, types, node.attrs);
     key.variables = bindings.variables;
-    key.params = bindings.params;
+    for (const double param : bindings.params) key.params.push_back(std::bit_cast<uint64_t>(param));
     auto it = compiled.find(key);
     absl::Status status;
     if (it == compiled.end()) {

@@ -274,6 +274,13 @@ void CopyStridedOf(T* out, const T* in, int64_t stride, int64_t n) {
 }
 
 template <class T>
+void CopyTransposedOf(T* out, int64_t row_out, const T* in, int64_t row_in, int64_t rows, int columns) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int k = 0; k < columns; ++k) out[k * row_out + i] = in[i * row_in + k];
+  }
+}
+
+template <class T>
 void CopyStridedMaskedOf(T* out, const T* in, int64_t stride, const uint8_t* mask, const HeldLanes& held, T fill,
                          int64_t n) {
   const int64_t first = held.first, last = held.last;
@@ -334,6 +341,14 @@ void CopyStrided(size_t size, void* out, const void* in, int64_t stride, int64_t
   BySize(size, [&](auto t) {
     using T = decltype(t);
     CopyStridedOf(static_cast<T*>(out), static_cast<const T*>(in), stride, n);
+  });
+}
+
+void CopyTransposed(size_t size, void* out, int64_t row_out, const void* in, int64_t row_in, int64_t rows,
+                    int columns) {
+  BySize(size, [&](auto t) {
+    using T = decltype(t);
+    CopyTransposedOf(static_cast<T*>(out), row_out, static_cast<const T*>(in), row_in, rows, columns);
   });
 }
 

@@ -61,6 +61,8 @@ int64_t CountHeld(const uint8_t* conditions, int64_t n);
 // Elements of 1, 4 or 8 bytes. Strides of operands are in elements and may be any number.
 void CopyStrided(size_t size, void* out, const void* in, int64_t stride, int64_t n);
 void StoreStrided(size_t size, void* out, int64_t stride_out, const void* in, int64_t stride_in, int64_t n);
+// Columns of `in` become rows of `out`; elements of a row of `in` are neighbours, and rows lie so many elements apart.
+void CopyTransposed(size_t size, void* out, int64_t row_out, const void* in, int64_t row_in, int64_t rows, int columns);
 // The lanes of a row where conditions hold: all that do lie in [first, last); none else does where `all`.
 struct HeldLanes {
   const uint8_t* of = nullptr;  // the conditions

@@ -15,6 +15,7 @@ constexpr int64_t kMaxMemo = 64;
 constexpr int64_t kMaxMemoBytes = 1 << 16;
 
 constexpr size_t kMaxKeptBytes = 1 << 16;  // of a runner between runs
+constexpr size_t kMaxAheadBytes = 1 << 19;  // of a read ahead
 
 // True if the node keeps an extremum besides its position.
 bool NeedsBest(const Node& n) {
@@ -48,6 +49,8 @@ BlockRunner::BlockRunner(const Stage& stage)
         total += padded(s.guarded_stride * MulAddPanel::kSteps);
       }
     }
+    s.ahead_bit = AheadBit(n, s);
+    if (s.ahead_bit >= 0) total += padded(kAheadLists * static_cast<size_t>(s.lanes) * s.size);
     PlanMemo(n, s);
     total += padded(s.memo_stride * s.memo_known.size());
     if (NeedsBest(n)) total += padded(static_cast<size_t>(s.lanes) * sizeof(int64_t));
@@ -73,6 +76,7 @@ BlockRunner::BlockRunner(const Stage& stage)
     Slot& s = slots_[i];
     s.buffer = take(static_cast<size_t>(s.lanes) * s.size);
     if (!s.memo_bits.empty()) s.memo = take(s.memo_stride * s.memo_known.size());
+    if (s.ahead_bit >= 0) s.ahead = take(kAheadLists * static_cast<size_t>(s.lanes) * s.size);
     if (s.ring_stride != 0) s.ring = take(s.ring_stride * (MulAddPanel::kSteps + 1));
     if (s.guarded_stride != 0) s.guarded = take(s.guarded_stride * MulAddPanel::kSteps);
     if (NeedsBest(stage.nodes[i])) s.best = take(static_cast<size_t>(s.lanes) * sizeof(int64_t));
@@ -98,6 +102,22 @@ void BlockRunner::PlanMemo(const Node& n, Slot& s) {
   s.memo_truth.resize(count);
   s.memo_known.resize(count);
   s.memo_stride = static_cast<size_t>(s.lanes + 63) / 64 * 64;
+}
+
+// Returns the bound variable of which the read's next steps are known: the read lies inside at all of them, and its
+// lanes apart. -1: there is none, or it would take too much memory.
+int BlockRunner::AheadBit(const Node& n, const Slot& s) const {
+  const bool known = n.kind == NodeKind::kRead && n.rep != Rep::kBool && n.mask < 0 && n.checks.empty();
+  if (!known || s.lanes == 1) return -1;
+  if (kAheadLists * static_cast<size_t>(s.lanes) * s.size > kMaxAheadBytes) return -1;
+  int bit = -1;
+  for (const auto& [id, factor] : n.linear.terms) {
+    if (node(id).kind != NodeKind::kVar) return -1;
+    if (factor != 1) continue;
+    if (node(id).imm < kFirstBound && size_[node(id).imm] > 1) return -1;
+    if (node(id).imm >= kFirstBound) bit = static_cast<int>(node(id).imm);
+  }
+  return bit;
 }
 
 // Computes a condition, or returns its cached result for the same values of the bound variables.
@@ -197,6 +217,8 @@ void BlockRunner::Run(const std::vector<int64_t>& start, const std::vector<int64
   std::copy(size.begin(), size.end(), size_);
   for (Slot& s : slots_) {
     s.valid = false;
+    s.ahead_count = 0;
+    s.ahead_from = -1;
     s.memo_known.assign(s.memo_known.size(), false);
     if (!resized) continue;
     s.prepared = false;

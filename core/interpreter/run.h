@@ -83,6 +83,8 @@ class BlockRunner {
 
  private:
   enum class Truth : uint8_t { kMixed, kNone, kAll };
+  // Lists of lanes of a read ahead: those that are made may not replace the last kSteps.
+  static constexpr int kAheadLists = 4 * MulAddPanel::kSteps;
 
   // A linear form in the present block, split by how its terms vary.
   struct Form {
@@ -125,6 +127,14 @@ class BlockRunner {
     std::byte* memo = nullptr;
     size_t memo_stride = 0;
     std::byte* best = nullptr;  // argmax: the extremum so far
+    // A read whose lanes lie apart, and that steps of a bound variable move by one element, is made for several steps
+    // at once: lists of lanes, of which `ahead_count` begin with number `ahead_at` and offset `ahead_from`. Lists are
+    // kept for kSteps more steps.
+    std::byte* ahead = nullptr;  // null: each step reads for itself
+    int ahead_bit = -1;          // of the variable
+    int ahead_count = 0;
+    int ahead_at = 0;
+    int64_t ahead_from = -1;
     Nest nest;
     Nest masked_nest;
     Form form;
@@ -140,6 +150,7 @@ class BlockRunner {
 
   void InitSlot(int id);
   void PlanMemo(const Node& n, Slot& s);
+  int AheadBit(const Node& n, const Slot& s) const;
   void Eval(int id) {
     Slot& s = slots_[id];
     if (s.valid) return;
@@ -176,6 +187,7 @@ class BlockRunner {
   void TakeOver(Slot& s, int from);
   void ComputeFromIndex(const Node& n, Slot& s);
   void ComputeRead(const Node& n, Slot& s);
+  bool ReadAhead(Slot& s, const std::byte* in, int64_t base);
   bool CheckBounds(const Node& n, Truth mask);
   void GatherRead(const Node& n, Slot& s, const std::byte* in, bool masked);
   bool GatherRows(const Node& n, Slot& s, const std::byte* in, bool masked);

@@ -29,6 +29,8 @@ using Why = DroppedCandidate::Why;
 
 // Searches that are done again without a rule. More rules than that are not wrong by accident.
 constexpr size_t kMaxBlamed = 8;
+// Bytes of weights, as kernels read them, that are not kept where they may be compiled again.
+constexpr int64_t kMuchMemory = int64_t{256} << 20;
 
 std::vector<RewriteCount> CountRewrites(const std::vector<TraceStep>& trace, const std::vector<int>& path) {
   std::map<std::string, int> counts;
@@ -253,7 +255,7 @@ class Optimizer {
     timed_baseline_.emplace(TimedBaseline{report_.search, contender});
     timed_candidate_ = nullptr;  // of a search that is over
     // Its weights would take much memory while the search measures.
-    if (timed_ != nullptr && timed_->constant_bytes() >= options_.checking.sparing_bytes) timed_.reset();
+    if (timed_ != nullptr && timed_->constant_bytes() >= kMuchMemory) timed_.reset();
     return absl::OkStatus();
   }
 

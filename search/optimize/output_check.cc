@@ -142,16 +142,16 @@ absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Interpret(con
   return results;
 }
 
-absl::StatusOr<std::unique_ptr<Executable>> OutputChecker::Compile(const Graph& graph) const {
-  return BytesOfElements(graph) >= options_.sparing_bytes ? runner_->PrepareSparing(graph) : runner_->Prepare(graph);
+absl::StatusOr<std::unique_ptr<Executable>> OutputChecker::CompileUnlessGiven(const Graph& graph,
+                                                                              Executable** compiled) const {
+  std::unique_ptr<Executable> own;
+  if (*compiled != nullptr) return own;
+  ASSIGN_OR_RETURN(own, runner_->PrepareSparing(graph));
+  *compiled = own.get();
+  return own;
 }
 
-absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Run(const Graph& graph, Executable* compiled) const {
-  std::unique_ptr<Executable> own;
-  if (compiled == nullptr) {
-    ASSIGN_OR_RETURN(own, Compile(graph));
-    compiled = own.get();
-  }
+absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Run(Executable* compiled) const {
   std::vector<Outputs> results;
   for (const std::vector<Tensor>& set : inputs_) {
     Outputs outputs;
@@ -163,6 +163,10 @@ absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Run(const Gra
 
 absl::Status OutputChecker::Prepare(Executable* compiled) {
   if (!inputs_.empty()) return absl::OkStatus();
+  std::unique_ptr<Executable> own;
+  if (!IsInterpreted()) {
+    ASSIGN_OR_RETURN(own, CompileUnlessGiven(original_, &compiled));
+  }
   absl::Cleanup undo = [this] { inputs_.clear(); };
   const auto draw = [&](int64_t least_integer) -> absl::Status {
     inputs_.clear();
@@ -176,13 +180,14 @@ absl::Status OutputChecker::Prepare(Executable* compiled) {
   };
   RETURN_IF_ERROR(draw(0));
   interpreted_ = IsInterpreted();
-  absl::StatusOr<std::vector<Outputs>> expected = interpreted_ ? Interpret(original_) : Run(original_, compiled);
+  absl::StatusOr<std::vector<Outputs>> expected = interpreted_ ? Interpret(original_) : Run(compiled);
   if (absl::IsOutOfRange(expected.status())) {  // an integer was divided by 0
     RETURN_IF_ERROR(draw(1));
     expected = Interpret(original_);
   }
   RETURN_IF_ERROR(expected.status());
   expected_ = *std::move(expected);
+  RETURN_IF_ERROR(PrepareStress(compiled));
   std::move(undo).Cancel();
   return absl::OkStatus();
 }
@@ -273,39 +278,25 @@ bool OutputChecker::IsInterpreted() const {
   return runner_ == nullptr || (*flops_ <= options_.interpreter_flops && CountForeign(original_) == 0);
 }
 
-absl::StatusOr<std::unique_ptr<Executable>> OutputChecker::CompileForStress(const Graph& graph, Executable** compiled) {
-  std::unique_ptr<Executable> own;
-  if (*compiled != nullptr || IsInterpreted()) return own;
-  ASSIGN_OR_RETURN(own, Compile(graph));
-  *compiled = own.get();
-  return own;
-}
-
 // Leaves out sets that the original does not take (for example, because it divides by 0).
-absl::Status OutputChecker::PrepareStress(const Compiled& compiled) {
-  if (stress_) return absl::OkStatus();
-  stress_.emplace();
+absl::Status OutputChecker::PrepareStress(Executable* compiled) {
+  stress_.clear();
   const double affordable = kStressShare * options_.interpreter_flops / std::max(*flops_, 1.0);
   const int most = static_cast<int>(std::clamp<double>(affordable, 1, kStressSets));
   std::vector<std::vector<Magnitude>> sets = Combinations(original_.inputs().size(), most, options_.seed);
   if (most == 1) sets.assign(1, std::vector<Magnitude>(original_.inputs().size(), Magnitude::kLarge));
-  Executable* original = compiled.original;
-  ASSIGN_OR_RETURN(const std::unique_ptr<Executable> own, CompileForStress(original_, &original));
   for (const std::vector<Magnitude>& magnitudes : sets) {
     ASSIGN_OR_RETURN(std::vector<Tensor> inputs, StressInputs(original_, options_.seed, magnitudes));
-    absl::StatusOr<Outputs> outputs = StressedOutputs(original_, inputs, original);
-    if (outputs.ok()) stress_->emplace_back(std::move(inputs), *std::move(outputs));
+    absl::StatusOr<Outputs> outputs = StressedOutputs(original_, inputs, compiled);
+    if (outputs.ok()) stress_.emplace_back(std::move(inputs), *std::move(outputs));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> OutputChecker::Stress(const Graph& candidate, const Compiled& compiled) {
-  RETURN_IF_ERROR(PrepareStress(compiled));
-  Executable* rewritten = compiled.candidate;
-  ASSIGN_OR_RETURN(const std::unique_ptr<Executable> own, CompileForStress(candidate, &rewritten));
+absl::StatusOr<std::string> OutputChecker::Stress(const Graph& candidate, Executable* compiled) {
   const bool has_reals = coarsest_ > 0;
-  for (const auto& [inputs, expected] : *stress_) {
-    ASSIGN_OR_RETURN(const Outputs actual, StressedOutputs(candidate, inputs, rewritten));
+  for (const auto& [inputs, expected] : stress_) {
+    ASSIGN_OR_RETURN(const Outputs actual, StressedOutputs(candidate, inputs, compiled));
     for (size_t i = 0; i < expected.size(); ++i) {
       const std::string name = original_.outputs()[i].name;
       if (!has_reals) {
@@ -363,11 +354,16 @@ absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& rewritten, const C
   check.done = !check.text.empty();
   if (check.done) return check;
   RETURN_IF_ERROR(Prepare(compiled.original));
+  Executable* rewritten_compiled = compiled.candidate;
+  std::unique_ptr<Executable> own;
+  if (runner_ != nullptr) {
+    ASSIGN_OR_RETURN(own, CompileUnlessGiven(candidate, &rewritten_compiled));
+  }
   ASSIGN_OR_RETURN(const std::vector<Outputs> actual,
-                   runner_ == nullptr ? Interpret(candidate) : Run(candidate, compiled.candidate));
-  ASSIGN_OR_RETURN(check, HeldWithRounding(actual, compiled));
+                   runner_ == nullptr ? Interpret(candidate) : Run(rewritten_compiled));
+  ASSIGN_OR_RETURN(check, HeldWithRounding(actual, compiled.original));
   if (!check.equal) return check;
-  ASSIGN_OR_RETURN(const std::string lost, Stress(candidate, compiled));
+  ASSIGN_OR_RETURN(const std::string lost, Stress(candidate, rewritten_compiled));
   if (!lost.empty()) {
     check.equal = false;
     check.text = lost;
@@ -375,8 +371,7 @@ absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& rewritten, const C
   return check;
 }
 
-absl::StatusOr<OutputCheck> OutputChecker::HeldWithRounding(const std::vector<Outputs>& actual,
-                                                            const Compiled& compiled) {
+absl::StatusOr<OutputCheck> OutputChecker::HeldWithRounding(const std::vector<Outputs>& actual, Executable* compiled) {
   OutputCheck check = Held(actual);
   if (check.equal || *flops_ > options_.interpreter_flops || CountForeign(original_) > 0) return check;
   if (rounding_.empty() && options_.atol < 0) {
@@ -385,7 +380,8 @@ absl::StatusOr<OutputCheck> OutputChecker::HeldWithRounding(const std::vector<Ou
   }
   if (check.equal || runner_ == nullptr || !interpreted_) return check;
   interpreted_ = false;
-  ASSIGN_OR_RETURN(std::vector<Outputs> original, Run(original_, compiled.original));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executable> own, CompileUnlessGiven(original_, &compiled));
+  ASSIGN_OR_RETURN(std::vector<Outputs> original, Run(compiled));
   if (const OutputCheck device = Held(original); !device.equal) {
     device_fault_ = device.text;
     expected_ = std::move(original);

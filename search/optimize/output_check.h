@@ -46,9 +46,6 @@ struct OutputCheckOptions {
   // The most operations for which the interpreter runs the candidate too if there is no runner. Larger graphs are not
   // checked.
   double interpreter_only_flops = 2e9;
-  // Graphs that are not compiled yet and whose weights have at least this many bytes are compiled for a few runs in
-  // little memory (GraphRunner::PrepareSparing).
-  int64_t sparing_bytes = int64_t{256} << 20;
   int threads = 1;
   std::map<std::string, Tensor> defaults;  // inputs that are not drawn, by name
 };
@@ -73,8 +70,9 @@ class OutputChecker {
   OutputChecker(const Graph& original, GraphRunner* runner, const OutputCheckOptions& options);
 
   // Executables that the runner has compiled already, of graphs without states that change; null: they are compiled for
-  // the check. `written`: the graph whose weights are checked, if the candidate was read from its file, which holds
-  // them computed; null: the candidate. `computed`: the elements of some of these weights; null: of none.
+  // the check, for a few runs (GraphRunner::PrepareSparing). `written`: the graph whose weights are checked, if the
+  // candidate was read from its file, which holds them computed; null: the candidate. `computed`: the elements of some
+  // of these weights; null: of none.
   struct Compiled {
     Executable* original = nullptr;
     Executable* candidate = nullptr;
@@ -91,20 +89,21 @@ class OutputChecker {
   absl::StatusOr<Outputs> InterpretOn(const Graph& graph, const std::vector<Tensor>& inputs, Precision precision) const;
   // One vector per set of inputs.
   absl::StatusOr<std::vector<Outputs>> Interpret(const Graph& graph, Precision precision = Precision::kNative) const;
-  absl::StatusOr<std::vector<Outputs>> Run(const Graph& graph, Executable* compiled) const;
-  absl::StatusOr<std::unique_ptr<Executable>> Compile(const Graph& graph) const;
+  absl::StatusOr<std::vector<Outputs>> Run(Executable* compiled) const;
+  // Gives the executable, for a few runs, that it puts into `*compiled`; null where there is one already.
+  absl::StatusOr<std::unique_ptr<Executable>> CompileUnlessGiven(const Graph& graph, Executable** compiled) const;
+  // Finds what the original gives, once. `compiled`: the original, or null.
   absl::Status Prepare(Executable* compiled);
   // Holds the candidate's outputs against `expected_`.
   OutputCheck Held(const std::vector<Outputs>& actual) const;
-  // The same where the original's own rounding is known, as far as it excuses, or against the runner's original.
-  absl::StatusOr<OutputCheck> HeldWithRounding(const std::vector<Outputs>& actual, const Compiled& compiled);
+  // The same where the original's own rounding is known, as far as it excuses, or against the runner's original, of
+  // which `compiled` is one or null.
+  absl::StatusOr<OutputCheck> HeldWithRounding(const std::vector<Outputs>& actual, Executable* compiled);
   // Finds where inputs of other magnitudes tell the candidate from the original; empty: nowhere. Errors: it cannot run.
-  absl::StatusOr<std::string> Stress(const Graph& candidate, const Compiled& compiled);
-  absl::Status PrepareStress(const Compiled& compiled);
+  absl::StatusOr<std::string> Stress(const Graph& candidate, Executable* compiled);
+  absl::Status PrepareStress(Executable* compiled);
   // Returns whether the original is small enough for the interpreter to be the reference.
   bool IsInterpreted() const;
-  // Gives the executable that it puts into `*compiled`; null where there is one already, or none is needed.
-  absl::StatusOr<std::unique_ptr<Executable>> CompileForStress(const Graph& graph, Executable** compiled);
   // Runs the graph on one set of inputs, by the interpreter or by `compiled`.
   absl::StatusOr<Outputs> StressedOutputs(const Graph& graph, const std::vector<Tensor>& inputs, Executable* compiled);
   // Finds `rounding_`.
@@ -124,7 +123,7 @@ class OutputChecker {
   bool interpreted_ = false;  // expected_ is the interpreter's, and the runner has not been held against it
   std::string device_fault_;
   // Sets of inputs of other magnitudes that the original takes, and its outputs for them.
-  std::optional<std::vector<std::pair<std::vector<Tensor>, Outputs>>> stress_;
+  std::vector<std::pair<std::vector<Tensor>, Outputs>> stress_;
   std::vector<std::vector<double>> rounding_;  // by set and output: greatest error of expected_; empty: not measured
 };
 

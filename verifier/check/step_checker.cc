@@ -174,7 +174,7 @@ class StepChecker::Comparison {
       const IndexEnvironment ib = With(eb, b, permuted);
       const std::string right = claim_.Of(gb, ib);
       Comparison inner(checker_, claim_, facts_);
-      inner.facts_.push_back(left);
+      for (const Guard& part : Parts(ga)) inner.facts_.push_back(claim_.Of(part, ia));
       return std::max(OfGuards(ga, ia, left, gb, ib, right), body(inner, ia, ib));
     };
     // First those that stand in the same places of reads.
@@ -250,10 +250,7 @@ class StepChecker::Comparison {
 
 StepChecker::Finding StepChecker::Ask(StepQueryBuilder& claim, const std::vector<std::string>& facts,
                                       const std::vector<std::string>& goals) {
-  std::vector<std::string> open;
-  for (const std::string& goal : goals) {
-    if (goal != "true" && std::find(facts.begin(), facts.end(), goal) == facts.end()) open.push_back(goal);
-  }
+  const std::vector<std::string> open = claim.Open(facts, goals);
   if (open.empty()) return Finding::kText;
   SmtAnswer answer = SmtAnswer::kUnknown;
   for (bool connected : {true, false}) {  // facts may contradict each other without the goal

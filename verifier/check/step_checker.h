@@ -44,7 +44,7 @@ struct LawSteps {
 
 struct CheckedSteps {
   int64_t steps = 0;
-  int64_t by_text = 0;                  // nothing was left to ask
+  int64_t by_text = 0;                  // nothing was left to ask: equal texts, or bounds (step_bounds.h)
   int64_t by_question = 0;              // settled by solvers, for all sizes
   int64_t by_value = 0;                 // computed on both sides
   int64_t joint = 0;                    // of those: sums that the prover settled by a joint query

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "verifier/integer/give_up.h"
+#include "verifier/check/step_bounds.h"
 
 namespace rewright::verifier {
 namespace {
@@ -95,32 +95,6 @@ bool IsNumber(const IndexSum& a, int64_t* value) {
 
 }  // namespace
 
-IndexSum PlusTimes(const IndexSum& a, const IndexSum& b, int64_t times) {
-  IndexSum out = a;
-  for (const auto& [product, coef] : b) {
-    int64_t scaled = 0;
-    int64_t& sum = out[product];
-    if (__builtin_mul_overflow(coef, times, &scaled) || __builtin_add_overflow(sum, scaled, &sum)) {
-      throw GiveUp("a coefficient does not fit 64 bits");
-    }
-    if (sum == 0) out.erase(product);
-  }
-  return out;
-}
-
-IndexSum Times(const IndexSum& a, const IndexSum& b) {
-  IndexSum out;
-  for (const auto& [left, left_coef] : a) {
-    for (const auto& [right, right_coef] : b) {
-      std::vector<int> product = left;
-      product.insert(product.end(), right.begin(), right.end());
-      std::sort(product.begin(), product.end());
-      out = PlusTimes(out, {{std::move(product), left_coef}}, right_coef);
-    }
-  }
-  return out;
-}
-
 std::string StepQueryBuilder::Text(const IndexSum& a) {
   std::vector<std::string> parts;
   for (const auto& [product, coef] : a) {
@@ -154,6 +128,7 @@ IndexSum StepQueryBuilder::Quotient(const IndexSum& num, const IndexSum& den) {
   const auto [place, first] = of_text_.emplace(absl::StrCat("div ", Text(num), " by ", Text(den)), 0);
   if (first) {
     place->second = NewConstant();
+    constants_[place->second].quotient = {num, den};
     const IndexSum rest = PlusTimes(num, Times(den, {{{place->second}, 1}}), -1);
     const IndexSum above = PlusTimes(PlusTimes(den, rest, -1), {{{}, 1}}, -1);
     const std::string positive = AtLeastZero(PlusTimes(den, {{{}, 1}}, -1));
@@ -168,9 +143,8 @@ IndexSum StepQueryBuilder::Least(const IndexSum& a, const IndexSum& b) {
   if (first) {
     place->second = NewConstant();
     const IndexSum least = {{{place->second}, 1}};
-    constants_[place->second].known = {absl::StrCat("(and ", AtLeastZero(PlusTimes(a, least, -1)), " ",
-                                                    AtLeastZero(PlusTimes(b, least, -1)), " (or ", Equal(least, a), " ",
-                                                    Equal(least, b), "))")};
+    constants_[place->second].known = {AtLeastZero(PlusTimes(a, least, -1)), AtLeastZero(PlusTimes(b, least, -1)),
+                                       absl::StrCat("(or ", Equal(least, a), " ", Equal(least, b), ")")};
   }
   return {{{place->second}, 1}};
 }
@@ -260,6 +234,32 @@ std::string StepQueryBuilder::Text(const NormalForm& n, const IndexEnvironment& 
   return out;
 }
 
+std::vector<std::string> StepQueryBuilder::Open(const std::vector<std::string>& facts,
+                                                const std::vector<std::string>& goals) const {
+  std::vector<std::string> open;
+  for (const std::string& goal : goals) {
+    if (goal != "true" && std::find(facts.begin(), facts.end(), goal) == facts.end()) open.push_back(goal);
+  }
+  const auto is_relation = [&](const std::string& text) { return relations_.count(text) > 0; };
+  if (std::none_of(open.begin(), open.end(), is_relation)) return open;
+  StepBounds bounds;
+  const auto add = [&](const std::string& text) {
+    if (const auto found = relations_.find(text); found != relations_.end()) bounds.Add(found->second);
+  };
+  std::for_each(facts.begin(), facts.end(), add);
+  for (const Constant& constant : constants_) std::for_each(constant.known.begin(), constant.known.end(), add);
+  for (size_t i = 0; i < constants_.size(); ++i) {
+    const auto& quotient = constants_[i].quotient;
+    if (quotient) bounds.AddQuotient(static_cast<int>(i), quotient->first, quotient->second);
+  }
+  const auto follows = [&](const std::string& text) {
+    const auto found = relations_.find(text);
+    return found != relations_.end() && bounds.Imply(found->second);
+  };
+  open.erase(std::remove_if(open.begin(), open.end(), follows), open.end());
+  return open;
+}
+
 SmtQuery StepQueryBuilder::Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals,
                                  bool connected) const {
   std::map<int, std::string> names;
@@ -315,11 +315,11 @@ SmtQuery StepQueryBuilder::Query(const std::vector<std::string>& facts, const st
 // other products come first.
 std::vector<std::string> StepQueryBuilder::Products(const std::set<std::string>& facts,
                                                     const std::set<std::string>& goals) const {
-  std::vector<Relation> known, others;
+  std::vector<IndexRelation> known, others;
   std::set<std::string> listed;
   std::set<int> constants;
   std::set<std::vector<int>> met;
-  const auto list = [&](std::vector<Relation>& place, IndexSum p, bool equation) {
+  const auto list = [&](std::vector<IndexRelation>& place, IndexSum p, bool equation) {
     if (listed.insert(absl::StrCat(Text(p), equation ? "=" : ">")).second) place.push_back({std::move(p), equation});
   };
   const IndexSum one = {{{}, 1}};
@@ -329,7 +329,7 @@ std::vector<std::string> StepQueryBuilder::Products(const std::set<std::string>&
     const auto is_bound = [](const auto& entry) { return !entry.first.empty() && entry.first.front() < 0; };
     if (std::any_of(relation.p.begin(), relation.p.end(), is_bound)) continue;
     const bool holds = facts.contains(text), fails = goals.contains(text);
-    std::vector<Relation>& place = holds || fails ? known : others;
+    std::vector<IndexRelation>& place = holds || fails ? known : others;
     if (!fails) list(place, relation.p, relation.equation);
     if (!holds) {
       if (relation.equation) list(place, PlusTimes(relation.p, one, -1), false);
@@ -367,12 +367,12 @@ std::vector<std::string> StepQueryBuilder::Products(const std::set<std::string>&
   return instances;
 }
 
-void StepQueryBuilder::AddProducts(const std::vector<Relation>& relations, const std::set<std::vector<int>>& met,
+void StepQueryBuilder::AddProducts(const std::vector<IndexRelation>& relations, const std::set<std::vector<int>>& met,
                                    std::vector<std::string>* instances) {
   constexpr size_t kMostInstances = 300;
   std::vector<std::pair<size_t, std::string>> found;  // by the number of products that do not occur yet
   std::set<std::string> made;
-  for (const Relation& relation : relations) {
+  for (const IndexRelation& relation : relations) {
     for (const auto& [part, coef] : relation.p) {
       if (part.empty()) continue;
       for (const std::vector<int>& product : met) {

@@ -7,22 +7,20 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "verifier/check/index_sum.h"
 #include "verifier/integer/smt_query.h"
 #include "verifier/normal_form/term.h"
 
 namespace rewright::verifier {
 
-// Products of constants, by their numbers, with coefficients that are not zero.
-using IndexSum = std::map<std::vector<int>, int64_t>;
 // The values of variables; a variable without one stands for itself.
 using IndexEnvironment = std::map<Var, IndexSum>;
-
-IndexSum PlusTimes(const IndexSum& a, const IndexSum& b, int64_t times);
-IndexSum Times(const IndexSum& a, const IndexSum& b);
 
 // One question: its constants, and the texts of conditions about them.
 class StepQueryBuilder {
@@ -46,6 +44,8 @@ class StepQueryBuilder {
   // The normal form as a text that is the same for the same environment, for elements that are indices.
   std::string Text(const NormalForm& n, const IndexEnvironment& environment);
 
+  // The goals (as texts) that the facts do not imply by bounds alone (step_bounds.h).
+  std::vector<std::string> Open(const std::vector<std::string>& facts, const std::vector<std::string>& goals) const;
   // Asks if the facts (as texts) imply all goals; `logic` is QF_LIA or QF_NIA. Constants are named in the order of
   // their use. With `connected`, only facts that are linked to the goals are used, through others if need be.
   SmtQuery Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals, bool connected) const;
@@ -57,13 +57,9 @@ class StepQueryBuilder {
   SmtQuery LinearQuery(std::vector<std::string> facts, std::vector<std::string> goals) const;
 
  private:
-  // p >= 0, or p = 0.
-  struct Relation {
-    IndexSum p;
-    bool equation = false;
-  };
   struct Constant {
-    std::vector<std::string> known;  // conditions
+    std::vector<std::string> known;                        // conditions
+    std::optional<std::pair<IndexSum, IndexSum>> quotient;  // it is the first divided by the second
   };
   int NewConstant() {
     constants_.emplace_back();
@@ -74,7 +70,7 @@ class StepQueryBuilder {
   // The facts and goals as texts.
   std::vector<std::string> Products(const std::set<std::string>& facts, const std::set<std::string>& goals) const;
   // Adds instances about these relations, with products of `met`.
-  static void AddProducts(const std::vector<Relation>& relations, const std::set<std::vector<int>>& met,
+  static void AddProducts(const std::vector<IndexRelation>& relations, const std::set<std::vector<int>>& met,
                           std::vector<std::string>* instances);
 
   const Variables& ctx_;
@@ -82,7 +78,7 @@ class StepQueryBuilder {
   std::vector<Constant> constants_;
   std::map<Var, int> of_var_;
   std::map<std::string, int> of_text_;         // quotients, minima and elements
-  std::map<std::string, Relation> relations_;  // every one that was written
+  std::map<std::string, IndexRelation> relations_;  // every one that was written
   int bound_ = 0;                              // of binders in texts
 };
 

@@ -45,6 +45,38 @@ TEST(InterpreterSums, ScatteredSumsTakeTimeByTheNumberOfTerms) {
   for (int64_t k = 0; k < kCount; ++k) ASSERT_EQ((*result)[0].AtInt(k), expected[k]) << k;
 }
 
+// Reads whose lanes lie apart and whose steps are neighbours: rows of w, squared and as they are, at lengths around the
+// number of steps that are read at once.
+TEST(InterpreterSums, ColumnsThatAreReadAheadAgreeWithTheOracle) {
+  const auto declare = [](bool squared) {
+    return [=](OpBuilder& b) {
+      b.Output(DType::kFloat32, {b.size(1, 0)}, [&](const At& i) {
+        return b.Reduce(ReduceKind::kSum, {{"r", b.size(1, 1)}, {"k", b.size(1, 2)}}, [&](const At& k) {
+          const Scalar w = b.Read(1, {i[0], k[0], k[1]});
+          return b.Read(0, {k[0], k[1]}) * (squared ? w * w : w);
+        });
+      });
+      return absl::OkStatus();
+    };
+  };
+  Rng rng(kSumsSeed);
+  for (const int64_t length : {1, 2, 7, 8, 9, 25, 40, 67}) {
+    for (const bool squared : {false, true}) {
+      const OpDef op{.name = "rows", .inputs = {"v", "w"}, .meaning = declare(squared)};
+      MeaningCache cache;
+      const std::vector<TensorType> types = {{DType::kFloat32, {3, length}}, {DType::kFloat32, {10, 3, length}}};
+      const InterpreterCase c = MakeCase(op, types, {}, -2, 2, rng, cache);
+      const auto oracle = RunOracle(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
+      ASSERT_TRUE(oracle.ok()) << oracle.status();
+      for (const int64_t lanes : {4, 4096}) {
+        const auto result = RunTuned(c, {.max_lanes = lanes}, 1);
+        ASSERT_TRUE(result.ok()) << result.status();
+        EXPECT_TRUE((*result)[0].BitEqual((*oracle)[0])) << length << ": " << Compare((*result)[0], (*oracle)[0]).text;
+      }
+    }
+  }
+}
+
 // Compares guards of every kind with the oracle, whole and with every possible reduction scattered.
 TEST(InterpreterSums, SumsWhosePositionsAreDataAgreeWithTheOracle) {
   const auto index = [](OpBuilder& b, const Index& k) { return ToIndex(b.Read(1, {k})); };

@@ -400,19 +400,19 @@ class CountingRunner : public GraphRunner {
   FakeRunner runner_{ByNodes};
 };
 
-TEST_F(OptimizeTest, ACheckOfManyWeightsSparesMemory) {
+TEST_F(OptimizeTest, ACheckCompilesEachGraphOnceForAFewRuns) {
   const Graph graph = GraphFrom("input x: f32[4]\nstate w: f32[4]\n%0 = mul(x, w)\noutput y = %0\n");
-  for (const int64_t from : {16, 17}) {
-    CountingRunner runner;
-    OutputCheckOptions options;
-    options.sparing_bytes = from;
-    OutputChecker checker(graph, &runner, options);
+  CountingRunner runner;
+  OutputCheckOptions options;
+  options.interpreter_flops = 0;
+  OutputChecker checker(graph, &runner, options);
+  for (const int compiled : {2, 3}) {  // the original, and each candidate
     const absl::StatusOr<OutputCheck> check = checker.Check(graph);
     ASSERT_TRUE(check.ok()) << check.status();
     EXPECT_TRUE(check->equal);
-    EXPECT_EQ(runner.sparing > 0, from == 16);
-    EXPECT_EQ(runner.plain > 0, from == 17);
+    EXPECT_EQ(runner.sparing, compiled);
   }
+  EXPECT_EQ(runner.plain, 0);
 }
 
 // Counts executables that are alive together.
