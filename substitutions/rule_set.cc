@@ -148,7 +148,9 @@ absl::Status CheckRecord(const CompiledRule& rule, MeaningTexts* known) {
     return RuleError(rule.rule().file, rule.rule().line, 1, absl::StrCat("rule ", rule.name(), " ", why));
   };
   const auto& proof = rule.rule().proof;
-  if (!proof) return refuse("is not proved: `rewright verify` proves or refutes it, --trust-unverified takes it as it is");
+  if (!proof) {
+    return refuse("is not proved: `rewright verify` proves or refutes it, --trust-unverified takes it as it is");
+  }
   const absl::StatusOr<uint64_t> hash = RecordHash(rule, *proof, known);
   if (!hash.ok()) return hash.status();
   constexpr char kAnew[] = "`rewright verify --renew` proves it anew, --trust-unverified takes it as it is";

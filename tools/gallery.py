@@ -34,6 +34,8 @@ def row(program, folder, name, flags):
 
 
 def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "README.md").write_text(

@@ -12,7 +12,7 @@
 
 #include "core/ir/expr.h"
 #include "substitutions/instance/instance.h"
-#include "verifier/check/step_queries.h"
+#include "verifier/check/questions/step_queries.h"
 
 namespace rewright {
 

@@ -25,8 +25,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "verifier/check/query_solver.h"
+#include "verifier/check/questions/step_queries.h"
 #include "verifier/check/sizes_at.h"
-#include "verifier/check/step_queries.h"
 #include "verifier/normal_form/proof_observer.h"
 #include "verifier/refute/concrete.h"
 

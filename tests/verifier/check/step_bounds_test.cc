@@ -1,5 +1,5 @@
 // Conditions that follow by bounds, products and equations hold wherever the facts do.
-#include "verifier/check/step_bounds.h"
+#include "verifier/check/questions/step_bounds.h"
 
 #include <gtest/gtest.h>
 

@@ -111,7 +111,7 @@ absl::Status WriteResult(const std::string& output, const SourceModel& model, co
   return WriteStandardOutput(bytes);
 }
 
-// What becomes of the result without -o, with the flag that writes it.
+// Says that nothing is written without -o, with the flag that writes it.
 void SayThatNothingIsWritten(const OptimizeFlags& flags, Console& console) {
   if (!flags.output.empty()) return;
   std::filesystem::path faster = flags.input;

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "verifier/check/index_sum.h"
+#include "verifier/check/questions/index_sum.h"
 #include "verifier/integer/smt_query.h"
 #include "verifier/normal_form/term.h"
 

@@ -1,4 +1,4 @@
-#include "verifier/check/step_queries.h"
+#include "verifier/check/questions/step_queries.h"
 
 #include <algorithm>
 #include <cctype>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "verifier/check/step_bounds.h"
+#include "verifier/check/questions/step_bounds.h"
 
 namespace rewright::verifier {
 namespace {

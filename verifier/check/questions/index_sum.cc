@@ -1,4 +1,4 @@
-#include "verifier/check/index_sum.h"
+#include "verifier/check/questions/index_sum.h"
 
 #include <algorithm>
 #include <utility>

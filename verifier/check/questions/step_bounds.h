@@ -13,7 +13,7 @@
 #include <set>
 #include <vector>
 
-#include "verifier/check/index_sum.h"
+#include "verifier/check/questions/index_sum.h"
 
 namespace rewright::verifier {
 

@@ -1,4 +1,4 @@
-#include "verifier/check/step_bounds.h"
+#include "verifier/check/questions/step_bounds.h"
 
 #include <algorithm>
 #include <cstdlib>
