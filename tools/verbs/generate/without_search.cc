@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/ops/ops.h"
 #include "core/base/threads.h"
 #include "search/resources.h"
 #include "substitutions/generate/definitions/definitions.h"
