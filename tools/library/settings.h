@@ -28,8 +28,7 @@ inline constexpr int64_t kMostEGraphNodes = 1000000000;
 
 inline constexpr double kMostInteger = static_cast<double>(std::numeric_limits<int64_t>::max());
 
-// Each of these throws an Error of code kInvalidSetting, which names a setting, the number found and the range
-// expected.
+// Each of these throws an Error of code kInvalidSetting: it names a setting, the number found and the range expected.
 
 [[noreturn]] inline void RefuseSetting(const std::string& name, const std::string& found, const std::string& expected) {
   throw Error(ErrorCode::kInvalidSetting, absl::StrCat(name, ": found ", found, ", expected ", expected));

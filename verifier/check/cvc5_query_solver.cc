@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -20,11 +19,14 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
+#include "core/base/stop.h"
 
 extern char** environ;
 
 namespace rewright {
 namespace {
+
+constexpr int64_t kLookMilliseconds = 50;  // between looks for a request to stop
 
 constexpr double kUnitsPerSecond = 170000;  // of cvc5's resources, near those of a second of CPU time (2024)
 constexpr double kHangFactor = 10;          // times that time
@@ -56,15 +58,15 @@ void WriteAll(int fd, const std::string& text) {
   }
 }
 
-// Reads until the other end is closed; false if that takes more than `seconds` on the clock.
+// Reads until the other end is closed; false if that takes more than `seconds` on the clock, or is stopped.
 bool ReadAll(int fd, double seconds, std::string* text) {
   const absl::Time end = absl::Now() + absl::Seconds(seconds);
   char buffer[4096];
   for (;;) {
     pollfd ready{fd, POLLIN, 0};
     const int64_t left = absl::ToInt64Milliseconds(end - absl::Now());
-    if (left <= 0) return false;
-    const int polled = poll(&ready, 1, static_cast<int>(std::min<int64_t>(left, INT_MAX)));
+    if (left <= 0 || StopScope::Stopped()) return false;
+    const int polled = poll(&ready, 1, static_cast<int>(std::min<int64_t>(left, kLookMilliseconds)));
     if (polled < 0 && errno != EINTR) return true;
     if (polled <= 0) continue;
     const ssize_t count = read(fd, buffer, sizeof buffer);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "core/base/stop.h"
 #include "core/interpreter/interpreter.h"
 
 namespace rewright {
@@ -68,6 +69,7 @@ absl::StatusOr<Observed> Observe(const Graph& a, const Graph& b, const absl::fla
   Observed observed;
   for (size_t i = 0; i < results; ++i) (i < a.outputs().size() ? observed.a : observed.b).push_back(values[i]);
   for (size_t i = results; i < values.size(); ++i) {
+    if (StopScope::Stopped()) return absl::CancelledError("interrupted");
     observed.signatures.emplace(outputs[i].value, SignatureOf(both.type(outputs[i].value), values[i]));
   }
   return observed;

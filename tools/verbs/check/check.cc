@@ -25,6 +25,7 @@
 #include "core/base/cpu_time.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/base/stop.h"
 #include "core/base/threads.h"
 #include "core/ops/ops.h"
 #include "substitutions/language/operator_variables.h"
@@ -479,11 +480,13 @@ absl::StatusOr<Answer> Check(const CheckFlags& given, Session& session) {
     if (!of_step && flags.rules.empty())
       return absl::InvalidArgumentError("found neither DIR nor --rules, expected one of them");
     const InterruptGuard interrupt;
+    const StopScope scope(&InterruptGuard::flag());
     const Answer answer = AnswerWithoutCertificates(flags, rules, session);
     if (InterruptGuard::interrupted()) return absl::CancelledError("interrupted");
     return answer;
   }
   const InterruptGuard interrupt;
+  const StopScope scope(&InterruptGuard::flag());
   std::vector<std::string> refusals;
   const absl::StatusOr<CertificateIndex> index = ReadCertificateIndex(flags.folder);
   std::vector<Outcome> outcomes;
