@@ -229,10 +229,11 @@ class Attack {
     return operations > 1;
   }
 
-  // True if elements are reciprocals of roots: every type has room for these.
-  static bool IsReciprocalRoot(const Meaning& meaning) {
+  // True if elements are roots or their reciprocals: every type has room for these.
+  static bool IsRoot(const Meaning& meaning) {
     const ExprPtr& element = meaning.outputs[0].element;
-    return element->IsCall(Fn::kDiv) && element->arg(0)->IsConst() && element->arg(1)->IsCall(Fn::kSqrt);
+    const bool reciprocal = element->IsCall(Fn::kDiv) && element->arg(0)->IsConst();
+    return (reciprocal ? element->arg(1) : element)->IsCall(Fn::kSqrt);
   }
 
   template <typename Compare>
@@ -289,7 +290,7 @@ class Attack {
       // A new value that is only moved on is no larger than that.
       const double bound = std::max(of_left, of_operands);
       seen.score = std::max(seen.score, of_node / bound);
-      if (of_node <= bound * (1 + kRoundingRoom) || IsReciprocalRoot(*node.meaning)) continue;
+      if (of_node <= bound * (1 + kRoundingRoom) || IsRoot(*node.meaning)) continue;
       if (IsRounding(leaves, left, i, of_node, bound)) continue;
       seen.denied = true;
       seen.what = absl::StrFormat("%s is up to %.6g, the left side within %.6g", node.op->name, of_node, bound);
