@@ -4,6 +4,7 @@
 #include <random>
 
 #include "core/interpreter/oracle.h"
+#include "core/ops/ops.h"
 #include "gtest/gtest.h"
 #include "substitutions/generate/enumerate/field.h"
 
@@ -22,7 +23,6 @@ Partial<uint64_t> EvaluateInField(Fn fn, uint64_t a, uint64_t b) {
 #define REWRIGHT_UNARY(Id, ...) REWRIGHT_CASE(Id)
 #define REWRIGHT_BINARY(Id, ...) REWRIGHT_CASE(Id)
 #include "core/ir/functions.def"
-#include "core/ops/ops.h"
 #undef REWRIGHT_CASE
   }
   return {false, 0};
