@@ -111,6 +111,6 @@ class Elements {
 
 // v in [0, hi) as v0 * f1 * f2 + v1 * f2 + ...: the digits, most significant first, when hi is a product of two or more
 // parameters; false otherwise.
-bool SplitProduct(Context& ctx, const std::string& name, const Poly& hi, std::vector<Var>* digits, Poly* value);
+bool SplitProduct(Context& ctx, std::string name, const Poly& hi, std::vector<Var>* digits, Poly* value);
 
 }  // namespace rewright::verifier

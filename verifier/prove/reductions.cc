@@ -76,8 +76,9 @@ std::optional<std::vector<Poly>> FactorsBetween(int64_t n, const std::set<int64_
   return out;
 }
 
-// As SplitProduct does, where the literal factor of `hi` is the product of `literals`.
-void SplitBy(Context& ctx, const std::string& name, const Poly& hi, const std::vector<Poly>& literals,
+// As SplitProduct does, where the literal factor of `hi` is the product of `literals`. The name is a copy: it may lie
+// in the list that grows here.
+void SplitBy(Context& ctx, std::string name, const Poly& hi, const std::vector<Poly>& literals,
              std::vector<Var>* digits, Poly* value) {
   std::vector<Var> factors(hi.items()[0].vars.begin(), hi.items()[0].vars.end());
   std::stable_sort(factors.begin(), factors.end(), [&](Var a, Var b) { return ctx.FactorRank(a) < ctx.FactorRank(b); });
@@ -93,10 +94,10 @@ void SplitBy(Context& ctx, const std::string& name, const Poly& hi, const std::v
 
 }  // namespace
 
-bool SplitProduct(Context& ctx, const std::string& name, const Poly& hi, std::vector<Var>* digits, Poly* value) {
+bool SplitProduct(Context& ctx, std::string name, const Poly& hi, std::vector<Var>* digits, Poly* value) {
   if (!IsProduct(hi)) return false;
   ctx.met_product = true;
-  SplitBy(ctx, name, hi, PrimeFactors(hi.items()[0].coef), digits, value);
+  SplitBy(ctx, std::move(name), hi, PrimeFactors(hi.items()[0].coef), digits, value);
   return true;
 }
 
