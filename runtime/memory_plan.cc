@@ -135,9 +135,7 @@ absl::Status CheckUses(const Schedule& schedule, const std::vector<ResolvedBuffe
       if (Reads(use.access) && computed && !written[root] && schedule.buffers[use.buffer].bytes > 0) {
         return fault("reads what no step wrote:", use.buffer);
       }
-      // An input whose memory takes its next value is updated.
-      const bool replaced =
-          kind == Buffer::Kind::kState || (kind == Buffer::Kind::kInput && use.access == Access::kUpdate);
+      const bool replaced = kind == Buffer::Kind::kState || schedule.buffers[root].replaced;
       if (Writes(use.access) && !computed && !replaced) return fault("writes", use.buffer);
     }
     for (const BufferUse& use : step.buffers) {

@@ -32,11 +32,11 @@ except ImportError:
     from types import SimpleNamespace as Names
     torch, module = Names(compile=lambda module, backend: module), None
 else:
-    from rewright.torch_backend import compile_graph
-    torch._dynamo.register_backend(compile_graph, "rewright")  # as the entry point of an installed package does
+    import rewright.torch_backend  # adds the backend, as the entry point of an installed package does
     module = torch.nn.Linear(3, 2)
 """,
     ("README.md", "cpp"): "std::vector<std::int64_t> ids(3 * 40, 1);\n",
+    ("docs/models.md", "python"): "prompt, token = [[1, 2]], 0\n",
     ("docs/equal.md", "python"): """
 import onnx
 make_model = lambda: onnx.load("resnet50.onnx")
@@ -51,6 +51,26 @@ def save(path, op, inputs, kind, shape, weight):
                               [helper.make_tensor_value_info(name, kind, shape) for name in inputs if name != "w"],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
                               [numpy_helper.from_array(weight, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def save_decoder(path):
+    """Attention of one head without positions, whose caches are joined with the new rows."""
+    parts = {name: numpy.random.default_rng(1).normal(size=(4, 4)).astype(numpy.float32) for name in ("e", "q", "k", "v")}
+    nodes = [helper.make_node("Gather", ["e", "input_ids"], ["x"]),
+             *(helper.make_node("MatMul", ["x", name], [f"new_{name}"]) for name in "qkv"),
+             *(helper.make_node("Concat", [f"past.0.{name}", f"new_{name[0]}"], [f"present.0.{name}"], axis=1)
+               for name in ("key", "value")),
+             helper.make_node("Transpose", ["present.0.key"], ["keys"], perm=[0, 2, 1]),
+             helper.make_node("MatMul", ["new_q", "keys"], ["scores"]),
+             helper.make_node("Softmax", ["scores"], ["shares"], axis=-1),
+             helper.make_node("MatMul", ["shares", "present.0.value"], ["logits"])]
+    real = lambda name, rows: helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, rows, 4])  # noqa: E731
+    graph = helper.make_graph(nodes, "decoder",
+                              [helper.make_tensor_value_info("input_ids", TensorProto.INT64, [1, "tokens"]),
+                               real("past.0.key", "past"), real("past.0.value", "past")],
+                              [real("logits", "tokens"), real("present.0.key", "all"), real("present.0.value", "all")],
+                              [numpy_helper.from_array(value, name) for name, value in parts.items()])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
@@ -100,6 +120,7 @@ def main():
         weights = numpy.random.default_rng(1).normal(size=(4, 3, 3, 3)).astype(numpy.float32)
         save(folder / "resnet50.onnx", "Conv", ["input", "w"], TensorProto.FLOAT, [1, 3, 8, 8], weights)
         save(folder / "bert.onnx", "Gather", ["w", "input_ids"], TensorProto.INT64, ["batch", "sequence"], weights[0, 0])
+        save_decoder(folder / "decoder.onnx")
         found = list(faults(folder))
         if not (folder / "bert.opt.onnx").exists():
             found.append("the example of the library wrote no file")

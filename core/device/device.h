@@ -78,6 +78,8 @@ struct Buffer {
   // A view that shares no element with any other part of the same buffer, even if the spans of their bytes interleave:
   // such as the parts of a concatenation.
   bool part = false;
+  // kInput: its memory takes its next value (Output::updates).
+  bool replaced = false;
 };
 
 enum class Access : uint8_t {
@@ -230,7 +232,7 @@ class Executable {
  public:
   virtual ~Executable() = default;
   // Inputs in the order of Graph::inputs(); outputs in the order of Graph::results(). Types are checked. At the end
-  // states take their next values. An error ends this run alone: it names the step and its operators, outputs are
+  // states, and inputs that are updated, take their next values. An error ends this run alone: it names the step and its operators, outputs are
   // undefined, and states are as before.
   virtual absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) = 0;
   // Runs without moving inputs and outputs. On a device with memory of its own it computes once more on the inputs of

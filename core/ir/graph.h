@@ -141,8 +141,8 @@ class Arena {
 struct Output {
   Value value;
   std::string name;
-  // The state that takes this value when the run has ended (XLA: an input-output alias); no node: none does. Every
-  // read of the state during the run gives the value before.
+  // The state, or the input, that takes this value when the run has ended (XLA: an input-output alias); no node: none
+  // does. Every read of it during the run gives the value before.
   Value updates = {};
 };
 

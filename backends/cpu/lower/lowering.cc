@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "backends/common/group.h"
 #include "backends/common/group_order.h"
@@ -37,11 +38,15 @@ absl::StatusOr<Schedule> Lowering::Run() {
   }
   for (const Output& output : graph_.outputs()) ++readers_[output.value];
   for (const Output& output : graph_.results()) results_.insert(output.value);
+  absl::flat_hash_set<Value> updated;
   for (const Output& output : graph_.outputs()) {
-    if (output.updates.node >= 0) states_of_.emplace(output.value, output.updates);
+    if (output.updates.node < 0) continue;
+    states_of_.emplace(output.value, output.updates);
+    updated.insert(output.updates);
   }
   AddInputs(graph_, options_.input_layouts, [&](Value input, const Layout& layout) {
     const int buffer = AddBuffer(Buffer::Kind::kInput, Bytes(input, layout));
+    schedule_.buffers[static_cast<size_t>(buffer)].replaced = updated.contains(input);
     DefineAt(input, buffer, layout);
     return buffer;
   });
