@@ -130,10 +130,7 @@ class RuleProof {
       return absl::OkStatus();
     }
     const double left_s = options_.work_limit_s - (verifier::ThreadWorkSeconds() - start_s_);
-    if (IsStopped(options_.stop)) {
-      verdict_.interrupted = true;
-      return GiveUp("interrupted");
-    }
+    if (IsStopped(options_.stop)) return GiveUp("interrupted");
     if (left_s <= 0) return GiveUp(absl::StrCat(verifier::kAtLimit, " of ", options_.work_limit_s, " s"));
     ProofOptions proof_options;
     proof_options.work_limit_s = std::min(left_s, options_.instance_limit_s);
@@ -155,10 +152,6 @@ class RuleProof {
       verdict_.provisos.insert(proof.provisos.begin(), proof.provisos.end());
       verdict_.used_bounds = verdict_.used_bounds || proof.used_bounds;
       return options_.certify ? AddCertificate(instance, proof) : absl::OkStatus();
-    }
-    if (proof.verdict == Verdict::kUnknown && IsStopped(options_.stop)) {
-      verdict_.interrupted = true;
-      return GiveUp("interrupted");
     }
     if (proof.verdict == Verdict::kRefuted) {
       verdict_.verdict = Verdict::kRefuted;
@@ -225,9 +218,12 @@ class RuleProof {
     verdict_.certificate = PrintCertificate(certificate);
   }
 
+  // Ends the proof without a verdict, or with a refutation that is noted already. After an interrupt any other end is
+  // its work: a proof, or its certificate, was cut short.
   absl::Status GiveUp(const std::string& reason) {
     stuck_ = true;
-    reason_ = reason;
+    verdict_.interrupted = verdict_.verdict != Verdict::kRefuted && IsStopped(options_.stop);
+    reason_ = verdict_.interrupted ? "interrupted" : reason;
     return Enough();
   }
 

@@ -232,8 +232,8 @@ class Executable {
  public:
   virtual ~Executable() = default;
   // Inputs in the order of Graph::inputs(); outputs in the order of Graph::results(). Types are checked. At the end
-  // states, and inputs that are updated, take their next values. An error ends this run alone: it names the step and its operators, outputs are
-  // undefined, and states are as before.
+  // states, and inputs that are updated, take their next values. An error ends this run alone: it names the step and
+  // its operators, outputs are undefined, and states are as before.
   virtual absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) = 0;
   // Runs without moving inputs and outputs. On a device with memory of its own it computes once more on the inputs of
   // the last Run of any thread and waits for the end. Latency is measured by this call.

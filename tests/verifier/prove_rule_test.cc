@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <thread>
 
+#include "absl/time/clock.h"
 #include "core/base/stop.h"
 #include "substitutions/instance/instances.h"
 #include "substitutions/language/operator_variables.h"
@@ -277,6 +279,27 @@ TEST(ProveRule, AnInterruptedRuleIsUnknown) {
   const RuleVerdict verdict = ProveRule(RuleOf("rule r relu(relu(x)) => relu(x)"), options);
   EXPECT_EQ(verdict.verdict, Verdict::kUnknown);
   EXPECT_THAT(verdict.reason, HasSubstr("interrupted"));
+}
+
+// An interrupt may come in a proof, in a class or while the certificate is written: the rule is proved, or interrupted.
+TEST(ProveRule, AnInterruptAtAnyMomentIsToldAsOne) {
+  const Rule rule = RuleOf(
+      "rule r { matmul(x[b.., m, k], y[k, n1]), matmul(x, z[k, n2]) }\n"
+      "  => split(matmul(x, concat(y, z, axis=1)), axis=len(b) + 1, sizes=[n1, n2])");
+  for (int k = 0; k < 60; ++k) {
+    std::atomic<bool> stop{false};
+    RuleProofOptions options;
+    options.certify = true;
+    options.stop = &stop;
+    std::thread interrupt([&] {
+      absl::SleepFor(absl::Microseconds(400) * k);
+      stop = true;
+    });
+    const RuleVerdict verdict = ProveRule(rule, options);
+    interrupt.join();
+    EXPECT_EQ(verdict.interrupted, verdict.verdict != Verdict::kProved) << k << ": " << verdict.reason;
+    EXPECT_EQ(verdict.trouble, "") << k;
+  }
 }
 
 TEST(Stop, EndsTheSearchOfARule) {
