@@ -192,7 +192,10 @@ class Contest {
         RETURN_IF_ERROR(Forgive(seconds.status(), &contestant));
       }
     }
-    return absl::OkStatus();
+    const bool timed = absl::c_all_of(contestants_, [](const Contestant& contestant) {
+      return !contestant.failure.ok() || !contestant.seconds.empty();
+    });
+    return timed ? absl::OkStatus() : absl::CancelledError("interrupted before each had a round");
   }
 
   absl::Status CheckOutputs() {

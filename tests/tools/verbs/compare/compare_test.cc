@@ -101,6 +101,13 @@ TEST_F(CompareTest, NamesPeersThatAreAbsent) {
   EXPECT_EQ(none.Json()["models"][0]["absent"].size(), 10u);
 }
 
+TEST_F(CompareTest, AnInterruptBeforeTheFirstRoundGivesNoTable) {
+  Python("kill -INT $PPID; exit 1");
+  const Outcome outcome = Rewright("compare --peer torch --budget 20" + std::string(kQuick) + Path("mlp.onnx"));
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("interrupted before each had a round"));
+}
+
 TEST_F(CompareTest, HoldsPeersToTheOutputsAndTimesThemInTurns) {
   // It gives its input for the output.
   Python(absl::StrCat(R"(
