@@ -321,12 +321,16 @@ def table_of(rows):
     return lines
 
 
-def listed(rows, title, text, key):
-    counts = collections.Counter(key(row) for row in rows)
-    if not counts:
+def listed(rows, title, text, what):
+    """A section with what was found, each said once, and the tools that it was found of."""
+    if not rows:
         return []
-    return [f"## {title}", "", text, "", "| pairs | what |", "|---|---|",
-            *(f"| {n} | {one} |" for one, n in counts.most_common(40)), ""]
+    tools = collections.defaultdict(list)
+    for row in rows:
+        tools[what(row)].append(row["tool"])
+    return [f"## {title}", "", text, "", "| found | of |", "|---|---|",
+            *(f"| {one} | {', '.join(sorted(of))} |" for one, of in
+              sorted(tools.items(), key=lambda found: (-len(found[1]), found[0]))[:40]), ""]
 
 
 def plain(text):
@@ -364,21 +368,24 @@ def page(rows, head):
         "confirmed.",
         f"- `proved` pairs are run on random inputs: {held_counts['agrees']} agree within rounding.",
         f"- {held_counts['doubtful']} verdicts are doubtful, and {held_counts['not run']} pairs run in neither program.", ""]
-    lines += listed([row for row in rows if row["answer"] == "different"], "Differences",
-                    "The tool, the model, and the first application that computes something else; the nodes that "
-                    "`rewright reduce` leaves of both models.",
-                    lambda row: f"{row['tool']} on {row['model']}: {found_text(row)} ({row.get('held', '')})" +
+    def of(answer):
+        return [row for row in rows if row["answer"] == answer]
+
+    lines += listed(of("different"), "Differences",
+                    "The model, and the first application that computes something else; the nodes that `rewright reduce` "
+                    "leaves of both models.",
+                    lambda row: f"{row['model']}: {found_text(row)} ({row.get('held', '')})" +
                     (f"; reduced to {row['reduced']}" if row.get("reduced") else ""))
-    lines += listed([row for row in rows if row["answer"] == "invalid"], "Invalid models",
+    lines += listed(of("invalid"), "Invalid models",
                     "onnxruntime runs the model, and not what the tool made of it. The reason is that of `equal`.",
-                    lambda row: f"{row['tool']} on {row['model']}: {found_text(row)}")
-    lines += listed([row for row in rows if row["answer"] == "open"], "Left open",
-                    "By tool. The rows of `bench/results/court.csv` have the values between which the smallest region lies.",
-                    lambda row: row["tool"])
-    lines += listed([row for row in rows if row["answer"] == "refused"], "Refused",
-                    "What `equal` does not read or compare, by its message.", lambda row: plain(row["reason"]))
-    lines += listed([row for row in rows if row["answer"] == "tool failed"], "Tools that gave no model", "By their message.",
-                    lambda row: f"{family_of(row['tool'])}: {plain(row['reason'])[:100]}")
+                    lambda row: f"{row['model']}: {found_text(row)}")
+    lines += listed(of("open"), "Left open",
+                    "The rows of `bench/results/court.csv` have the values between which the smallest region lies.",
+                    lambda row: row["model"])
+    lines += listed(of("refused"), "Refused", "What `equal` does not read or compare, by its message.",
+                    lambda row: plain(row["reason"]))
+    lines += listed(of("tool failed"), "Tools that gave no model", "By their message.",
+                    lambda row: plain(row["reason"])[:100])
     return "\n".join(lines).rstrip() + "\n"
 
 
