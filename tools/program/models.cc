@@ -1,6 +1,7 @@
 #include "tools/program/models.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -71,6 +72,23 @@ absl::StatusOr<ImportedModel> Load(const std::string& path, const InputFiles& fi
   return model;
 }
 
+// Says how inputs or outputs of one model that the other lacks may be matched, where one name alone is missing in each.
+void SuggestNames(const Graph& a, const Graph& b, Console& console) {
+  const auto suggest = [&](const char* of, const std::vector<std::string>& in_a, const std::vector<std::string>& in_b) {
+    std::vector<std::string> missing_in_b, missing_in_a;
+    absl::c_copy_if(in_a, std::back_inserter(missing_in_b),
+                    [&](const std::string& name) { return !absl::c_linear_search(in_b, name); });
+    absl::c_copy_if(in_b, std::back_inserter(missing_in_a),
+                    [&](const std::string& name) { return !absl::c_linear_search(in_a, name); });
+    if (missing_in_a.empty() || missing_in_b.empty()) return;
+    const bool one = missing_in_a.size() == 1 && missing_in_b.size() == 1;
+    console.Warning(absl::StrCat("names of ", of, " differ; --map ", one ? missing_in_b[0] : "NAME_IN_A", "=",
+                                 one ? missing_in_a[0] : "NAME_IN_B", " matches two"));
+  };
+  suggest("inputs", InputNames(a), InputNames(b));
+  suggest("outputs", OutputNames(a), OutputNames(b));
+}
+
 }  // namespace
 
 absl::StatusOr<ImportedModel> LoadModel(const std::string& path, ImportOptions options, Console& console,
@@ -96,6 +114,7 @@ absl::StatusOr<std::pair<ImportedModel, ImportedModel>> LoadPair(const std::stri
     return absl::InvalidArgumentError(absl::StrCat("--dim: there is no symbolic dimension ", name, "; the inputs of ",
                                                    a, " have ", names(first), ", those of ", b, " ", names(second)));
   }
+  SuggestNames(first.graph, second.graph, console);
   return std::pair(std::move(first), std::move(second));
 }
 

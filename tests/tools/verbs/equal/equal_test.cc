@@ -19,7 +19,9 @@
 namespace rewright {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kQuickEqual[] = " --threads 1 --quiet --json ";
 
@@ -260,8 +262,13 @@ TEST_F(EqualProgram, NamesAreMatchedByTheUser) {
   WriteGraph("input z: f32[3]\ninput first: f32[3]\n%0 = sub(first, z)\noutput out = %0\n", Path("b.onnx"));
   WriteGraph("input x: f32[3]\ninput z: f32[3]\n%0 = sub(z, x)\noutput y = %0\n", Path("swapped.onnx"));
   const std::string pair = Path("a.onnx") + " " + Path("b.onnx");
-  EXPECT_EQ(Rewright("equal " + pair + kQuickEqual).status, 2);
-  EXPECT_EQ(Rewright("equal " + pair + kQuickEqual + "--map x=first --map y=out").status, 0);
+  const Outcome unmatched = Rewright("equal " + pair + kQuickEqual);
+  EXPECT_EQ(unmatched.status, 2);
+  EXPECT_THAT(unmatched.err, AllOf(HasSubstr("names of inputs differ; --map x=first matches two"),
+                                   HasSubstr("names of outputs differ; --map y=out matches two")));
+  const Outcome matched = Rewright("equal " + pair + kQuickEqual + "--map x=first --map y=out");
+  EXPECT_EQ(matched.status, 0);
+  EXPECT_THAT(matched.err, Not(HasSubstr("--map")));
   EXPECT_EQ(Rewright("equal " + pair + kQuickEqual + "--map x=z --map z=first --map y=out").status, 1);
   const std::string swapped = Path("a.onnx") + " " + Path("swapped.onnx");
   EXPECT_EQ(Rewright("equal " + swapped + kQuickEqual).status, 1);
