@@ -469,7 +469,7 @@ TEST_F(Verbs, AnInterruptedSearchEndsWithTheBestSoFar) {
       "--rules " +
           Path("growth.rules") + " " + Path("deep.onnx") + " -o " + out,
       "searching");
-  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  ASSERT_EQ(outcome.status, 130) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("interrupted"));
   auto json = outcome.Json();
   EXPECT_EQ(json["search_end"], "stopped");
