@@ -480,5 +480,18 @@ TEST_F(Verbs, AnInterruptedSearchEndsWithTheBestSoFar) {
   EXPECT_THAT(folder.Files(), ElementsAre("out.onnx"));
 }
 
+TEST_F(Verbs, AnInterruptEndsWithItsStatus) {
+  const TemporaryFolder folder;
+  for (const std::string& endless : {
+           "run --iterations 1000000 " + Path("mlp.onnx"),
+           "compare --no-peers --warmup 1000000 " + Path("mlp.onnx"),
+           "generate --preset taso -o " + (folder / "found.rules"),
+       }) {
+    const Outcome outcome = RewrightInterruptedAfter(endless + " --threads 1", 1);
+    EXPECT_EQ(outcome.status, 130) << endless << ": " << outcome.err;
+    EXPECT_THAT(outcome.err, Not(HasSubstr("error"))) << endless;
+  }
+}
+
 }  // namespace
 }  // namespace rewright
