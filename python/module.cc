@@ -15,6 +15,8 @@
 #include <cstring>
 #include <future>
 #include <optional>
+#include <thread>
+#include <utility>
 
 #include "rewright/equal.h"
 #include "rewright/rewright.h"
@@ -73,7 +75,10 @@ const char* NameOf(ElementType type) { return ElementOf(type).name; }
 template <typename Work>
 auto Interruptible(const Work& work) {
   std::atomic<bool> stop{false};
-  auto result = std::async(std::launch::async, [&] { return work(&stop); });
+  auto result = std::async(std::launch::async, [&] {
+    const StopWhen stopping([&] { return stop.load(); });
+    return work(&stop);
+  });
   const auto ended = [&](std::chrono::milliseconds limit) {
     const nb::gil_scoped_release unlocked;
     return result.wait_for(limit) == std::future_status::ready;
@@ -87,6 +92,38 @@ auto Interruptible(const Work& work) {
     throw raised;
   }
   return result.get();
+}
+
+// Does short work, which no other thread is worth: this one asks for signals itself, twenty times a second. The
+// exception that a handler raises goes on when `work` has ended.
+template <typename Work>
+auto Asking(const Work& work) {
+  constexpr std::chrono::milliseconds kBetween(50);
+  const std::thread::id owner = std::this_thread::get_id();
+  std::chrono::steady_clock::time_point next = std::chrono::steady_clock::now() + kBetween;
+  std::atomic<bool> raised{false};
+  std::optional<nb::python_error> error;
+  const auto stopped = [&] {
+    if (std::this_thread::get_id() != owner || raised || std::chrono::steady_clock::now() < next) return raised.load();
+    next = std::chrono::steady_clock::now() + kBetween;
+    const nb::gil_scoped_acquire locked;
+    if (PyErr_CheckSignals() == 0) return false;
+    error.emplace();
+    raised = true;
+    return true;
+  };
+  const auto unlocked = [&] {
+    const nb::gil_scoped_release released;
+    const StopWhen stopping(stopped);
+    return work();
+  };
+  try {
+    auto result = unlocked();
+    if (!error) return result;
+  } catch (const Error&) {
+    if (!error) throw;
+  }
+  throw *std::move(error);
 }
 
 // Remembers what lies at some places of memory: every byte of a small one, of a large one a line in each 4 KiB.
@@ -161,11 +198,7 @@ nb::dict Run(Runner& runner, const nb::dict& inputs, const std::vector<std::stri
     const bool are_bits = std::find(bits.begin(), bits.end(), name) != bits.end();
     views.push_back(ViewOf(name, arrays.back(), are_bits ? ElementType::kBFloat16 : TypeOf(arrays.back().dtype())));
   }
-  std::vector<OutputArray> outputs;
-  {
-    const nb::gil_scoped_release unlocked;
-    outputs = runner.Run(views);
-  }
+  const std::vector<OutputArray> outputs = Asking([&] { return runner.Run(views); });
   nb::dict results;
   for (const OutputArray& output : outputs) results[output.name.c_str()] = ArrayOf(output);
   return results;
@@ -309,12 +342,18 @@ NB_MODULE(_rewright, m) {
       .def("state", [](const GrowingSession& session, const std::string& name) { return ArrayOf(session.State(name)); })
       .def("clear", &GrowingSession::Clear);
   nb::class_<Model>(m, "Model")
-      .def_static("load", &Model::Load, nb::arg("path"), nb::arg("options"), nb::call_guard<nb::gil_scoped_release>())
+      .def_static(
+          "load",
+          [](const std::string& path, const ModelOptions& options) {
+            return Interruptible([&](auto*) { return Model::Load(path, options); });
+          },
+          nb::arg("path"), nb::arg("options"))
       .def_static(
           "from_bytes",
           [](nb::bytes data, const ModelOptions& options) {
-            const nb::gil_scoped_release unlocked;
-            return Model::FromBytes(data.data(), data.size(), options);
+            return Interruptible([&, bytes = data.data(), size = data.size()](auto*) {
+              return Model::FromBytes(bytes, size, options);
+            });
           },
           nb::arg("data"), nb::arg("options"))
       .def("inputs", [](const Model& model) { return Infos(model.inputs()); })
@@ -323,9 +362,16 @@ NB_MODULE(_rewright, m) {
       .def("notes", &Model::notes)
       .def("optimize", &Optimize, nb::arg("settings"), nb::arg("progress").none())
       .def("run", &Run<const Model>, nb::arg("inputs"), nb::arg("bits"))
-      .def("session", &Model::MakeSession, nb::arg("states"), nb::arg("capacity"), nb::keep_alive<0, 1>(),
-           nb::call_guard<nb::gil_scoped_release>())
-      .def("save", &Model::Save, nb::arg("path"), nb::call_guard<nb::gil_scoped_release>());
+      .def(
+          "session",
+          [](const Model& model, const std::map<std::string, std::string>& states, std::int64_t capacity) {
+            return Interruptible([&](auto*) { return model.MakeSession(states, capacity); });
+          },
+          nb::arg("states"), nb::arg("capacity"), nb::keep_alive<0, 1>())
+      .def(
+          "save",
+          [](const Model& model, const std::string& path) { Interruptible([&](auto*) { model.Save(path); }); },
+          nb::arg("path"));
   m.def(
       "verify_rules",
       [](const std::string& text, double time_limit_seconds) {

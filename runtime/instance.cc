@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/base/stop.h"
 
 namespace rewright {
 absl::Status RunKernel(const Kernel& kernel, void* const* buffers) {
@@ -131,6 +132,7 @@ absl::Status Instance::Set(void* to, unsigned char value, int64_t bytes) {
 }
 
 absl::Status Instance::RunStep(int s) {
+  RETURN_IF_ERROR(StopScope::Check());
   const Step& step = schedule_.steps[s];
   RunContext context{handles_[s].get()};
   const absl::Status status = Guarded([&] { return step.kernel->Run(arguments_.data() + first_[s], context); });

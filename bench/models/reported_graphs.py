@@ -2,6 +2,7 @@
 """Small graphs after public bug reports of other runtimes and compilers, through all that the program does to one.
 
     python bench/models/reported_graphs.py build/release/rewright [--out TABLE.csv] [--only PATTERN] [--part K/N] [--jobs N]
+        [--seed N]
 
 The graphs are those of bench/reported/: each family names the reports whose kind it is, and no two graphs have the same
 structure. For each, on several sets of inputs (ordinary, large, with ties, with infinities, NaN and zeros of both
@@ -41,7 +42,7 @@ from onnx.reference import ReferenceEvaluator
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from reported.differences import Differences, loss_added  # noqa: E402
-from reported.graph import all_graphs  # noqa: E402
+from reported.graph import Graph, all_graphs  # noqa: E402
 from table import machine, part_of, write_table  # noqa: E402
 
 onnxruntime.set_default_logger_severity(4)
@@ -76,7 +77,7 @@ def rewright(program, *arguments):
     return json.loads(done.stdout) if arguments[0] in ("optimize", "equal") else {}
 
 
-def difference(found, expected, tolerance=None, unit=0, rewritten=False, overflows=False):
+def difference(found, expected, tolerance=None, magnitude=0, unit=0, rewritten=False, overflows=False):
     """None where the tensors agree."""
     found, expected = np.asarray(found), np.asarray(expected)
     if found.dtype.kind == "V" and found.dtype.itemsize == 2:
@@ -92,7 +93,7 @@ def difference(found, expected, tolerance=None, unit=0, rewritten=False, overflo
             tolerance = TOLERANCE[expected.dtype.name]
         found, expected = found.astype(np.float64), expected.astype(np.float64)
         finite = np.isfinite(expected)
-        scale = np.abs(expected[finite]).max(initial=0)
+        scale = np.abs(expected[finite]).max(initial=magnitude)
         with np.errstate(invalid="ignore"):
             near = np.abs(found - expected) <= tolerance * (np.abs(expected) + scale)
         same = (found == expected) | (np.isnan(found) & np.isnan(expected)) | (finite & near)
@@ -147,7 +148,8 @@ class Case:
     def compare(self, outputs, number, rewritten, what):
         overflows = self.graph.overflows and what != "reference"  # devices round within a group as they like
         for name, found, expected in zip(self.results, outputs, self.expected[number]):
-            wrong = difference(found, expected, self.graph.tolerance, self.graph.unit, rewritten, overflows)
+            wrong = difference(found, expected, self.graph.tolerance, self.graph.magnitude, self.graph.unit, rewritten,
+                               overflows)
             if wrong:
                 raise Fault(f"WRONG: {what}, {name}, inputs {number}: {wrong}")
 
@@ -359,9 +361,11 @@ def main():
     parser.add_argument("--part", default="1/1", help="K/N: every Nth graph, from number K on; today/N: another K each "
                         "day (REWRIGHT_DAY: its number), all graphs with REWRIGHT_FULL in the environment")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--seed", type=int, default=0, help="of weights and inputs: another one draws others")
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=STEPS, metavar="STEP", help=", ".join(STEPS))
     parser.add_argument("--list", action="store_true", help="only print what there is")
     arguments = parser.parse_args()
+    Graph.seed = arguments.seed  # processes are forked
     first, step = part_of(arguments.part)
     chosen = [(name, reports) for name, reports, _ in all_graphs() if re.search(arguments.only, name)][first - 1::step]
     if arguments.list:

@@ -30,7 +30,7 @@ def clips():
                       (-INFINITY, 1.0)):
         g = Graph(x=f32(3, 6), gradients=low != 2.0)
         g.add("Add", g.add("Clip", "x", *(x if x is None else np.float32(x) for x in (low, high))), 0.5)
-        yield g
+        yield g.by_reference("it leaves infinities where a bound is missing") if None in (low, high) else g
     yield single("Clip", i64(8), np.int64(-3), np.int64(4))
     yield single("Clip", u8(8), np.uint8(10), np.uint8(200))
     yield single("Clip", f32(4, 4), f32(low=None, values=[-0.5]), f32(values=[0.75]))
@@ -47,7 +47,8 @@ def identities_of_the_reals_only():
     two, half = np.float32(2), np.float32(0.5)
     yield chain(("Mul", ".", "."), ("Abs",), ("Sqrt",))
     yield chain(("Sqrt",), ("Mul", ".", "."))
-    yield chain(("Pow", ".", half), ("Div", np.float32(1), "."))
+    # The roots of -0 and of -inf are no powers: a rule may change the sign of a zero, and make NaN of an infinity.
+    yield chain(("Pow", ".", half), ("Div", np.float32(1), "."), x=f32(4, 5, positive=True))
     yield chain(("Pow", ".", np.float32(0)), ("Log",))
     yield chain(("Sub", ".", "."), ("Add", ".", 1.0))
     yield chain(("Div", ".", "."),)

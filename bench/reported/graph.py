@@ -80,10 +80,14 @@ def element_type(dtype):
 class Graph:
     """Nodes of ONNX, one after the other; outputs are those that `returns` names, else what the last node gives."""
 
-    def __init__(self, opset=17, special=True, big=False, tolerance=None, unit=0, gradients=True, sizes=None, **inputs):
+    seed = 0  # of weights and inputs, for all graphs
+
+    def __init__(self, opset=17, special=True, big=False, tolerance=None, magnitude=0, unit=0, gradients=True, sizes=None,
+                 **inputs):
         self.opset, self.inputs, self.sizes = opset, inputs, sizes or {}
         self.specials = SPECIAL + ([1e30, -1e30] if big else []) if special else None
         self.tolerance = tolerance  # relative to the greatest magnitude of an output; none: that of its element type
+        self.magnitude = magnitude  # that counts at least as the greatest, where the truth itself is no more exact
         self.overflows = False  # finite in float64, so that a rewritten graph may be finite where this is not
         self.unit = unit  # by how much whole numbers may be apart: what is rounded lies at a half
         self.gradients = gradients  # whether finite differences tell anything
@@ -91,7 +95,8 @@ class Graph:
         self.typed = {}  # the type and shape that the file declares of an output
         self.truth_of = None  # NumPy's, or "reference" for onnx.reference, in the place of onnxruntime's
         self.why = ""
-        self.rng = np.random.default_rng(zlib.crc32(repr(sorted((k, v.shape) for k, v in inputs.items())).encode()))
+        self.rng = np.random.default_rng(
+            self.seed + zlib.crc32(repr(sorted((k, v.shape) for k, v in inputs.items())).encode()))
 
     def add(self, op, *inputs, results=1, domain="", **attributes):
         """The name of the result, or a list of them."""
@@ -150,7 +155,7 @@ class Graph:
 
     def samples(self):
         """Inputs by name, so many sets of them."""
-        rng = np.random.default_rng(7)
+        rng = np.random.default_rng(7 + self.seed)
         return [{name: x.draw(rng, kind, self.specials, self.sizes) for name, x in self.inputs.items()}
                 for kind in range(SAMPLES if self.inputs else 1)]
 

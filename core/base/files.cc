@@ -18,9 +18,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/base/stop.h"
 
 namespace rewright {
 namespace {
+
+constexpr int64_t kPiece = int64_t{32} << 20;  // bytes to read or write until an interrupt is heeded
 
 absl::Status SystemError(const std::string& path, const std::string& what) {
   const int error = errno;
@@ -63,13 +66,14 @@ absl::Status InputFile::Read(int64_t offset, int64_t length, void* to) const {
   }
   auto* bytes = static_cast<char*>(to);
   while (length > 0) {
-    const ssize_t count = pread(descriptor_, bytes, static_cast<size_t>(length), offset);
+    const ssize_t count = pread(descriptor_, bytes, static_cast<size_t>(std::min(length, kPiece)), offset);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return SystemError(path_, "cannot read");
     if (count == 0) return absl::DataLossError(absl::StrCat(path_, ": became shorter while it was read"));
     bytes += count;
     offset += count;
     length -= count;
+    if (length > 0) RETURN_IF_ERROR(StopScope::Check());
   }
   return absl::OkStatus();
 }
@@ -224,8 +228,6 @@ absl::StatusOr<Target> FindTarget(const std::string& path) {
   return InvalidArgument(path, ": its symbolic links go round in a circle");
 }
 
-constexpr int64_t kWrittenAtOnce = int64_t{32} << 20;  // bytes, after which the disk is asked to begin
-
 absl::Status WriteAll(int descriptor, const std::string& name, const void* data, int64_t length) {
   const auto* bytes = static_cast<const char*>(data);
   while (length > 0) {
@@ -303,10 +305,13 @@ absl::Status OutputFile::Write(const void* data, int64_t length) {
   const auto* bytes = static_cast<const char*>(data);
   const int64_t begin = lseek(descriptor_, 0, SEEK_CUR), end = begin + length;
   for (int64_t at = begin; at < end;) {
-    const int64_t next = std::min(end, (at / kWrittenAtOnce + 1) * kWrittenAtOnce);
+    const int64_t next = std::min(end, (at / kPiece + 1) * kPiece);
     RETURN_IF_ERROR(WriteAll(descriptor_, path_, bytes + (at - begin), next - at));
-    // Starts writing these bytes to the disk without waiting; Finish waits. If the call fails, Finish takes longer.
-    if (next % kWrittenAtOnce == 0) sync_file_range(descriptor_, 0, 0, SYNC_FILE_RANGE_WRITE);
+    if (next % kPiece == 0) {
+      // Starts writing these bytes to the disk without waiting; Finish waits. If the call fails, Finish takes longer.
+      sync_file_range(descriptor_, 0, 0, SYNC_FILE_RANGE_WRITE);
+      RETURN_IF_ERROR(StopScope::Check());
+    }
     at = next;
   }
   return absl::OkStatus();

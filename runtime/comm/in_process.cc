@@ -5,9 +5,10 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <map>
 #include <mutex>
-#include <system_error>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -161,18 +162,27 @@ std::vector<std::unique_ptr<Communicator>> InProcessRanks(int size) {
 
 std::vector<absl::Status> OnRanks(int size, const std::function<absl::Status(Communicator&)>& work) {
   std::vector<std::unique_ptr<Communicator>> ranks = InProcessRanks(size);
-  std::vector<absl::Status> results(ranks.size());
+  std::vector<absl::Status> results;
   std::vector<std::thread> threads;
+  threads.reserve(ranks.size());
+  // The errors of want are made beforehand: where threads take the last memory, there is none for a message.
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    results.push_back(absl::ResourceExhaustedError(absl::StrCat("no thread or no memory for rank ", i)));
+  }
   const auto run = [&](size_t i) {
     const std::unique_ptr<Communicator> rank = std::move(ranks[i]);
-    results[i] = Guarded([&] { return work(*rank); });
-    if (!results[i].ok()) rank->Abort(ErrorAt(absl::StrCat("rank ", i), results[i]));
+    try {
+      absl::Status result = Guarded([&] { return work(*rank); });
+      if (!result.ok()) rank->Abort(ErrorAt(absl::StrCat("rank ", i), result));
+      results[i] = std::move(result);
+    } catch (const std::bad_alloc&) {
+      rank->Abort(results[i]);
+    }
   };
   for (size_t i = 0; i < ranks.size(); ++i) {
     try {
       threads.emplace_back(run, i);
-    } catch (const std::system_error& error) {  // those that run end with it
-      results[i] = absl::ResourceExhaustedError(absl::StrCat("no thread for rank ", i, ": ", error.what()));
+    } catch (const std::exception&) {  // std::system_error or std::bad_alloc; those that run end with it
       ranks[i]->Abort(results[i]);
     }
   }

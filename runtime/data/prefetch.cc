@@ -1,6 +1,6 @@
 #include "runtime/data/prefetch.h"
 
-#include <system_error>
+#include <exception>
 #include <utility>
 
 #include "core/base/status_macros.h"
@@ -11,7 +11,7 @@ Prefetcher::Prefetcher(Make make, int64_t first, int threads)
     : make_(std::move(make)), ahead_(2 * static_cast<size_t>(threads)), taken_(first), used_(first) {
   try {
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
-  } catch (const std::system_error&) {  // the machine gives fewer
+  } catch (const std::exception&) {  // the machine gives fewer, or has no memory for more
   }
 }
 

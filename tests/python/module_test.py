@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import itertools
 import math
 import os
 import signal
@@ -225,6 +226,27 @@ class ModuleTest(unittest.TestCase):
         self.assertIsNone(model.summary)
         for name, array in model.run(x=x).items():
             numpy.testing.assert_array_equal(array, before[name])
+
+    def test_ctrl_c_ends_a_run_before_its_end(self):
+        nodes = [helper.make_node("MatMul", [f"p{k}" if k else "x", "w"], [f"p{k + 1}"]) for k in range(200)]
+        graph = helper.make_graph(
+            nodes,
+            "wide",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1 << 16, 128])],
+            [helper.make_tensor_value_info("p200", TensorProto.FLOAT, [1 << 16, 128])],
+            [numpy_helper.from_array(numpy.eye(128, dtype=numpy.float32), "w")],
+        )
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        handle = rewright.load(proto, threads=1)._handle
+        inputs = {"x": numpy.ones((1 << 16, 128), numpy.float32)}
+        ended = []
+        timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            # No instruction of Python between the runs, where it would look for signals itself.
+            ended.extend(map(handle.run, itertools.repeat(inputs, 20), itertools.repeat([])))
+        timer.join()
+        self.assertLess(len(ended), 20)
 
     def test_tells_its_progress(self):
         told = []

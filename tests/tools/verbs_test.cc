@@ -469,7 +469,7 @@ TEST_F(Verbs, AnInterruptedSearchEndsWithTheBestSoFar) {
       "--rules " +
           Path("growth.rules") + " " + Path("deep.onnx") + " -o " + out,
       "searching");
-  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  ASSERT_EQ(outcome.status, 130) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("interrupted"));
   auto json = outcome.Json();
   EXPECT_EQ(json["search_end"], "stopped");
@@ -478,6 +478,19 @@ TEST_F(Verbs, AnInterruptedSearchEndsWithTheBestSoFar) {
   EXPECT_EQ(json["written"], "input");
   EXPECT_EQ(FileContents(out), FileContents(Path("deep.onnx")));
   EXPECT_THAT(folder.Files(), ElementsAre("out.onnx"));
+}
+
+TEST_F(Verbs, AnInterruptEndsWithItsStatus) {
+  const TemporaryFolder folder;
+  for (const std::string& endless : {
+           "run --iterations 1000000 " + Path("mlp.onnx"),
+           "compare --no-peers --warmup 1000000 " + Path("mlp.onnx"),
+           "generate --preset taso -o " + (folder / "found.rules"),
+       }) {
+    const Outcome outcome = RewrightInterruptedAfter(endless + " --threads 1", 1);
+    EXPECT_EQ(outcome.status, 130) << endless << ": " << outcome.err;
+    EXPECT_THAT(outcome.err, Not(HasSubstr("error"))) << endless;
+  }
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ T Take(absl::StatusOr<T> value) {
 }
 
 inline void ThrowIfStopped(StopFlag stop) {
-  if (IsStopped(stop)) Throw(absl::CancelledError("stopped by the caller"));
+  if (IsStopped(stop) || StopScope::Stopped()) Throw(absl::CancelledError("stopped by the caller"));
 }
 
 // A call of the library: nothing but Error leaves it.

@@ -17,6 +17,7 @@
 #include "core/base/check.h"
 #include "core/base/data_file.h"
 #include "core/base/status_macros.h"
+#include "core/base/stop.h"
 #include "core/onnx/model_file.h"
 #include "core/onnx/onnx.h"
 #include "substitutions/language/rule.h"
@@ -134,6 +135,15 @@ RuleJudgement Judged(const Rule& rule, double time_limit_seconds, StopFlag stop)
 
 Error::Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
 Error::~Error() = default;
+
+struct StopWhen::Impl {
+  explicit Impl(std::function<bool()> asked) : stopped(std::move(asked)), scope(stopped) {}
+  const std::function<bool()> stopped;
+  const StopScope scope;
+};
+
+StopWhen::StopWhen(std::function<bool()> stopped) : impl_(std::make_unique<Impl>(std::move(stopped))) {}
+StopWhen::~StopWhen() = default;
 
 size_t OutputArray::size() const { return static_cast<size_t>(NumElements(shape)); }
 

@@ -21,6 +21,7 @@
 #include "tools/program/help/completion.h"
 #include "tools/program/help/help.h"
 #include "tools/program/help/manual.h"
+#include "tools/program/interrupt.h"
 #include "tools/program/suggest.h"
 #include "tools/program/terminal.h"
 #include "tools/program/version.h"
@@ -205,7 +206,7 @@ int RunAction(const std::string& verb, const Action& action, Session& session,
     absl::StatusOr<Answer> answer = action(session);
     if (answer.ok()) {
       absl::Status finished = console.Finish();
-      if (finished.ok()) return static_cast<int>(*answer);
+      if (finished.ok()) return InterruptGuard::interrupted() ? kInterrupted : static_cast<int>(*answer);
       answer = finished;
     }
     const int exit_status = ExitStatus(answer.status());

@@ -12,6 +12,7 @@
 #include "core/base/check.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/base/stop.h"
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/known_values.h"
 #include "core/ops/ops.h"
@@ -54,6 +55,7 @@ absl::StatusOr<Schedule> Lowering::Run() {
   for (size_t i = 0; i < groups.size(); ++i) {
     group_ = static_cast<int>(i);
     current_ = &groups[i].group;
+    RETURN_IF_ERROR(StopScope::Check());
     if (absl::Status status = PlanGroup(*this, groups[i]); !status.ok()) {
       return ErrorAt(GroupLabel(graph_, groups[i].group), status);
     }

@@ -3,9 +3,9 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <exception>
 #include <map>
 #include <new>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -219,7 +219,7 @@ class CudaGpu : public Gpu {
     const size_t count = std::min<size_t>(missing.size(), std::max(1u, std::thread::hardware_concurrency()));
     try {
       for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
-    } catch (const std::system_error&) {  // as many as there are
+    } catch (const std::exception&) {  // as many as there are, and memory for them
     }
     work();
     for (std::thread& thread : threads) thread.join();

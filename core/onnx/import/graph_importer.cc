@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/base/stop.h"
 #include "core/onnx/initializers/trained.h"
 #include "core/onnx/proto.h"
 
@@ -135,7 +136,10 @@ absl::StatusOr<ImportedModel> GraphImporter::Import() {
   RETURN_IF_ERROR(ImportInitializers());
   RETURN_IF_ERROR(ImportInputs());
   RETURN_IF_ERROR(FindProducers());
-  for (at_ = 0; at_ < graph_.node_size(); ++at_) RETURN_IF_ERROR(ImportNode(graph_.node(at_)));
+  for (at_ = 0; at_ < graph_.node_size(); ++at_) {
+    RETURN_IF_ERROR(StopScope::Check());
+    RETURN_IF_ERROR(ImportNode(graph_.node(at_)));
+  }
   if (!unsupported_.empty()) return unsupported_.ToStatus("uses of operators are", HintOf(unread_));
   ASSIGN_OR_RETURN(std::vector<Output> outputs, ImportOutputs());
   RETURN_IF_ERROR(AddCut(&outputs));
@@ -172,6 +176,7 @@ absl::Status GraphImporter::Define(const std::string& name, Value value, const s
 absl::Status GraphImporter::ReadInitializers() {
   absl::flat_hash_set<std::string> names;
   for (onnx::TensorProto& proto : *graph_.mutable_initializer()) {
+    RETURN_IF_ERROR(StopScope::Check());
     const std::string where = absl::StrCat("initializer \"", proto.name(), "\"");
     if (proto.name().empty() || !names.insert(proto.name()).second) {
       return InvalidArgument(where, ": the name is empty or taken");

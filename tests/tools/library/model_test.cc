@@ -3,11 +3,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <thread>
 
 #include "core/ir/text.h"
 #include "core/onnx/onnx.h"
+#include "core/onnx/proto.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/counts.h"
@@ -226,6 +228,40 @@ TEST(Model, StopsWhereItIsAskedTo) {
   stop = true;
   EXPECT_THAT(ErrorOf(ErrorCode::kStopped, [&] { VerifyRules("rule r\n  relu(x[n]) => relu(x)\n", 60, &stop); }),
               HasSubstr("stopped by the caller"));
+}
+
+TEST(StopWhen, EndsReadingRunsAndWriting) {
+  const Folder folder;
+  onnx::ModelProto large;
+  ASSERT_TRUE(large.ParseFromString(SmallModel()));
+  large.set_doc_string(std::string(size_t{33} << 20, 'x'));  // a file of that size is written in parts
+  const std::string bytes = large.SerializeAsString();
+  const Model model = Model::FromBytes(bytes.data(), bytes.size());
+  model.Save(folder / "model.onnx");
+  const std::vector<float> x = Values(4);
+  const auto run = [&] { model.Run({InputView::Of("x", {1, 4}, x.data())}); };
+  const std::vector<std::pair<std::string, std::function<void()>>> calls = {
+      {"load", [&] { Model::Load(folder / "model.onnx"); }},
+      {"from bytes", [&] { Model::FromBytes(bytes.data(), bytes.size()); }},
+      {"compile", run},
+      {"save", [&] { model.Save(folder / "model.onnx"); }},
+      {"save elsewhere", [&] { model.Save(folder / "other.onnx"); }},
+  };
+  const auto all_are_ended = [&] {
+    for (const auto& [name, call] : calls) EXPECT_NE(ErrorOf(ErrorCode::kStopped, call), "") << name;
+  };
+  {
+    const StopWhen stopping([] { return true; });
+    all_are_ended();
+  }
+  run();
+  {
+    const StopWhen stopping([] { return true; });
+    all_are_ended();  // the run, compiled now, at its first step
+  }
+  run();
+  EXPECT_EQ(Contents(folder / "model.onnx"), bytes);
+  EXPECT_FALSE(std::filesystem::exists(folder / "other.onnx"));
 }
 
 TEST(Model, RunsOnSeveralThreadsAtSeveralSizes) {

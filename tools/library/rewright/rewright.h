@@ -49,6 +49,22 @@ class REWRIGHT_API Error : public std::runtime_error {
   ErrorCode code_;
 };
 
+// While one exists, what its thread calls here ends soon once `stopped` says so, with an error of code kStopped:
+// between steps of a run and of a proof, operators that are read or compiled, and parts of files. Threads that work for
+// a call may ask, too. A call that is ended leaves models, sessions and files as they were. Searches ask the flag of
+// their settings alone.
+class REWRIGHT_API StopWhen {
+ public:
+  explicit StopWhen(std::function<bool()> stopped);
+  ~StopWhen();
+  StopWhen(const StopWhen&) = delete;
+  StopWhen& operator=(const StopWhen&) = delete;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
 enum class ElementType : std::uint8_t {
   kFloat32,
   kFloat64,
