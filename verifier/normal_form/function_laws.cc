@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <optional>
 
 #include "core/ir/functions.h"
 #include "substitutions/language/stand_ins.h"
@@ -24,14 +26,36 @@ NormalForm Opaque(Context& ctx, const std::string& fn, const std::vector<NormalF
 
 bool IsWide(const std::string& fn) { return fn.ends_with(".i64"); }
 
-// A bound b with |p| < 2^b, given that sizes, attributes and positions are below 2^31 (kMostSize).
+double MostBits(const Context& ctx, const Poly& p);
+
+// The same for p = others + times (x - y q) with q = x div y, by x - y q < y; nothing if p has no such q.
+std::optional<double> MostBitsByRemainder(const Context& ctx, const Poly& p) {
+  for (Var q : p.Vars()) {
+    const VarInfo& info = ctx.Info(q);
+    Poly factor, rest, times;
+    if (info.kind != VarInfo::Kind::kDiv || info.b.items().size() != 1 || !p.Decompose(q, &factor, &rest) ||
+        !DivideExactly(-factor, info.b, &times)) {
+      continue;
+    }
+    const Poly others = rest - times * info.a;
+    return std::log2(std::exp2(MostBits(ctx, others)) + std::exp2(MostBits(ctx, times) + MostBits(ctx, info.b)));
+  }
+  return std::nullopt;
+}
+
+// A bound b with |p| < 2^b, given that sizes, attributes and positions are below 2^31 (kMostSize). Elements have none,
+// but their remainders have.
 double MostBits(const Context& ctx, const Poly& p) {
   constexpr double kSizeBits = 31;
+  if (ctx.MentionsElements(p)) {
+    if (const std::optional<double> most = MostBitsByRemainder(ctx, p)) return *most;
+  }
   double most = 0;
   for (const Poly::Item& item : p.items()) {
     double bits = std::log2(std::abs(static_cast<double>(item.coef)));
     for (Var v : item.vars) {
       const VarInfo& info = ctx.Info(v);
+      if (info.kind == VarInfo::Kind::kValue) return std::numeric_limits<double>::infinity();
       const bool quotient = info.kind == VarInfo::Kind::kDiv;
       if (quotient) {
         bits += MostBits(ctx, info.a);
@@ -340,7 +364,7 @@ bool FitsType(const Rational& value, const std::string& name) {
 }
 
 bool IsBoundedIndex(Context& ctx, const NormalForm& n, bool wide, Poly* value) {
-  if (!IsIndex(n, value) || ctx.MentionsElements(*value)) return false;
+  if (!IsIndex(n, value)) return false;
   if (value->IsConst()) return FitsType(value->Constant(), wide ? ".i64" : ".i32");
   ctx.used_bounds = true;
   if (wide) return MostBits(ctx, *value) < 63;

@@ -17,6 +17,8 @@
 
 namespace rewright::verifier {
 
+constexpr size_t kMostCases = 4;
+
 bool MentionsHolds(const ExprPtr& e) {
   if (!e->Contains(ExprKind::kHolds)) return false;
   return e->kind() == ExprKind::kHolds ||
@@ -228,7 +230,6 @@ Poly Elements::ToIndex(const NormalForm& conditional, DType dtype) {
 }
 
 Guard Elements::ToComparison(const ExprPtr& e, Scope& scope) {
-  constexpr size_t kMostCases = 4;
   const Poly a = ToPoly(e->arg(0), scope), b = ToPoly(e->arg(1), scope);
   const std::optional<Guard> literal = e->Contains(ExprKind::kFromValue) ? LiteralOfValues(ctx_, a - b) : std::nullopt;
   if (literal && cases_.size() < kMostCases) {
@@ -389,12 +390,38 @@ NormalForm Elements::ToConstant(const Number& number, DType dtype) {
   return Scale(AtomForm(MakeRead(ctx_, Leaf{digits, true, false}, {})), value < 0 ? -times : times);
 }
 
+// A condition that an element among the indices depends on, if there may be more cases.
+std::optional<Guard> Elements::LiteralOfPlace(const std::vector<Poly>& at) const {
+  if (cases_.size() >= kMostCases) return std::nullopt;
+  for (const Poly& p : at) {
+    if (std::optional<Guard> literal = LiteralOfValues(ctx_, p)) return literal;
+  }
+  return std::nullopt;
+}
+
+// x[[c] ? i : j] = [c] ? x[i] : x[j]
+NormalForm Elements::ReadByCases(const ExprPtr& e, Scope& scope, const Guard& literal) {
+  const auto read = [&](const Guard& holds, const Guard& fails) {
+    Under under(ctx_, scope, holds);
+    cases_.emplace_back(holds, fails);
+    NormalForm form = ToRead(e, scope);
+    cases_.pop_back();
+    return form;
+  };
+  const Guard no = Guard::Not(literal);
+  const NormalForm yes = read(literal, no);
+  return Choose(ctx_, literal, yes, read(no, literal));
+}
+
 NormalForm Elements::ToRead(const ExprPtr& e, Scope& scope) {
   std::vector<Poly> at;
   for (const ExprPtr& index : e->args()) at.push_back(ToPoly(index, scope));
   const SymbolicNode& n = instance_.nodes[scope.node];
   const SymbolicValue operand = n.inputs[e->operand()];
-  if (scope.reads == nullptr) return Element(operand, at);
+  if (scope.reads == nullptr) {
+    if (const std::optional<Guard> literal = LiteralOfPlace(at)) return ReadByCases(e, scope, *literal);
+    return Element(operand, at);
+  }
   scope.reads->push_back({Guard::And(scope.path), at, Shape(operand), PrintExpr(e, {})});
   Leaf leaf{"$" + std::to_string(operand.node) + "." + std::to_string(operand.output), false, false};
   return AtomForm(MakeRead(ctx_, leaf, at));

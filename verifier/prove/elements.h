@@ -83,6 +83,8 @@ class Elements {
   void CheckRemainder(const Poly& num, const Poly& den) const;
   NormalForm ToCast(const NormalForm& x, DType from, DType to);
   NormalForm ToRead(const ExprPtr& e, Scope& scope);
+  std::optional<Guard> LiteralOfPlace(const std::vector<Poly>& at) const;
+  NormalForm ReadByCases(const ExprPtr& e, Scope& scope, const Guard& literal);
   // The value that a read of a node's result gives, from the computed one.
   NormalForm Stored(NormalForm form, const ExprPtr& element, SymbolicValue value);
   bool IsMoved(const ExprPtr& e, const SymbolicNode& n, DType type) const;

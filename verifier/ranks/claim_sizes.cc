@@ -21,6 +21,10 @@ void ClaimSizes::Add(NodeId leaf, const Shape& of_rank, const MeshPlacement& pla
   parts_.push_back({leaf, of_rank, placement});
 }
 
+void ClaimSizes::AddSizeOfWhole(NodeId node, const Shape& of_rank, const MeshPlacement& placement, int axis) {
+  sizes_of_wholes_[node] = {{node, of_rank, placement}, axis};
+}
+
 std::set<int> ClaimSizes::AxesThatCut(const Part& part, size_t axis) const {
   std::set<int> cut;
   for (int mesh_axis : axes_) {
@@ -106,6 +110,10 @@ SizeNames ClaimSizes::Names(Naming naming, bool of_whole) const {
     for (const DeviceTerms* terms : terms_) {
       const int axis = terms->AxisOf(node);
       if (axis >= 0 && !attribute.empty()) return std::vector<ArgExpr>(sizes.size(), NameOf(Product{{axis}, {}}));
+    }
+    if (const auto found = sizes_of_wholes_.find(node); found != sizes_of_wholes_.end()) {
+      const auto& [part, axis] = found->second;
+      return std::vector<ArgExpr>(sizes.size(), NameOf(part, static_cast<size_t>(axis), /*of_whole=*/true, naming));
     }
     for (const Part& part : parts_) {
       if (part.leaf == node && attribute.empty()) {

@@ -32,6 +32,8 @@ class ClaimSizes {
   TensorType PartsOf(const TensorType& of_rank, const MeshPlacement& placement) const;
   // A tensor of the claim; its leaf, of the type PartsOf, or -1.
   void Add(NodeId leaf, const Shape& of_rank, const MeshPlacement& placement);
+  // The size of the whole of such a tensor along an axis is the attribute of this node, on both sides.
+  void AddSizeOfWhole(NodeId node, const Shape& of_rank, const MeshPlacement& placement, int axis);
   // Terms that have axes of the mesh as attributes; they outlive the names.
   void AddTerms(const DeviceTerms* terms) { terms_.push_back(terms); }
 
@@ -61,6 +63,7 @@ class ClaimSizes {
   const std::vector<int>& axes_;
   std::vector<const DeviceTerms*> terms_;
   std::vector<Part> parts_;
+  std::map<NodeId, std::pair<Part, int>> sizes_of_wholes_;
 };
 
 }  // namespace rewright

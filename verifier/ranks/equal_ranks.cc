@@ -24,6 +24,14 @@
 namespace rewright {
 namespace {
 
+// Random inputs by their names.
+absl::StatusOr<absl::flat_hash_map<std::string, Tensor>> DrawnInputs(const Graph& model, uint64_t seed) {
+  ASSIGN_OR_RETURN(const std::vector<Tensor> drawn, RandomInputs(model, seed));
+  absl::flat_hash_map<std::string, Tensor> inputs;
+  for (size_t i = 0; i < drawn.size(); ++i) inputs.emplace(model.node(model.inputs()[i].node).name, drawn[i]);
+  return inputs;
+}
+
 // The elements of all values of the model and of the program, on one draw of inputs.
 class RanksRun {
  public:
@@ -42,9 +50,7 @@ class RanksRun {
     std::vector<StepValue> step_values;
     RETURN_IF_ERROR(AddSteps(&outputs, &step_values));
     const Graph both(model_.arena(), model_.inputs(), std::move(outputs));
-    ASSIGN_OR_RETURN(const std::vector<Tensor> drawn, RandomInputs(model_, options.seed));
-    absl::flat_hash_map<std::string, Tensor> inputs;
-    for (size_t i = 0; i < drawn.size(); ++i) inputs.emplace(model_.node(model_.inputs()[i].node).name, drawn[i]);
+    ASSIGN_OR_RETURN(const auto inputs, DrawnInputs(model_, options.seed));
     ASSIGN_OR_RETURN(const std::vector<Tensor> tensors,
                      InterpretGraph(both, inputs, {.precision = Precision::kFloat64, .threads = options.threads}));
     for (size_t i = 0; i < model_values.size(); ++i) of_model->emplace(model_values[i], tensors[i]);
@@ -113,13 +119,27 @@ class RanksProof {
       return std::move(result_);
     }
     program_ = *std::move(program);
-    RETURN_IF_ERROR(RanksRun(model_, plan_, program_).Run(options_, &of_model_, &of_ranks_));
+    const absl::Status run = RanksRun(model_, plan_, program_).Run(options_, &of_model_, &of_ranks_);
+    if (absl::IsOutOfRange(run) && ModelRuns()) return ReadOutside(run);
+    RETURN_IF_ERROR(run);
     Compare();
     RETURN_IF_ERROR(Derive());
     return std::move(result_);
   }
 
  private:
+  bool ModelRuns() const {
+    const auto inputs = DrawnInputs(model_, options_.seed);
+    return inputs.ok() && InterpretGraph(model_, *inputs, {.threads = options_.threads}).ok();
+  }
+
+  // Ranks read at indices that their tensors do not have, on inputs on which the model runs.
+  EqualRanksResult ReadOutside(const absl::Status& run) {
+    result_.equality = Equality::kDifferent;
+    result_.fault = RankFault{.text = absl::StrCat("the ranks, not the model, read outside: ", run.message())};
+    return std::move(result_);
+  }
+
   absl::Status CheckNames() const {
     const auto error = [](const std::string& text) { return absl::InvalidArgumentError(text); };
     if (static_cast<int64_t>(plan_.ranks.size()) != plan_.num_ranks()) {
@@ -199,6 +219,7 @@ class RanksProof {
     RETURN_IF_ERROR(Conclude(&claims));
     result_.immediate = claims.immediate();
     result_.at_any_size = claims.at_any_size();
+    for (const auto& [value, index] : claims.assumed()) result_.assumed.push_back(index.Text(model_, value));
     result_.claims = claims.TakeRules();
     if (result_.equality == Equality::kOpen) {
       for (const auto& [at, rule] : claims.undecided()) result_.undecided.push_back(rule);

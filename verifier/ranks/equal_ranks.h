@@ -53,6 +53,7 @@ struct EqualRanksResult {
   int immediate = 0;   // of them: both sides are the same term
   std::vector<Rule> claims;  // the others, each once
   int at_any_size = 0;       // of them: for any sizes, and any number of ranks along each axis of the mesh
+  std::vector<std::string> assumed;  // of indices, by claims: "0 <= ids < 8, the places along axis 0 of table"
   std::vector<Rule> undecided;  // claims without a proof that the elements suggest, where outputs are open
   std::vector<RankDifference> differences;
   std::optional<RankFault> fault;

@@ -130,7 +130,13 @@ absl::StatusOr<bool> RankClaims::Prove(const StepValue& at, const Statement& sta
     if (std::any_of(known->differ.begin(), known->differ.end(), is_axis)) return false;
     differ.insert(known->differ.begin(), known->differ.end());
   }
-  ASSIGN_OR_RETURN(const bool holds, Holds(at, statement, piece, axes));
+  ASSIGN_OR_RETURN(bool holds, Holds(at, statement, piece, axes, /*legal=*/false));
+  if (const std::vector<Value> indices = IndicesOf(piece); !holds && !indices.empty()) {
+    ASSIGN_OR_RETURN(holds, Holds(at, statement, piece, axes, /*legal=*/true));
+    for (Value value : indices) {
+      if (holds) assumed_.insert(*legal_indices_.find(value));
+    }
+  }
   if (!holds) return false;
   for (int axis : axes) {
     if (statement.placement[axis] == kWhole) differ.insert(axis);
@@ -140,8 +146,16 @@ absl::StatusOr<bool> RankClaims::Prove(const StepValue& at, const Statement& sta
   return true;
 }
 
+std::vector<Value> RankClaims::IndicesOf(const Piece& piece) const {
+  std::vector<Value> indices;
+  for (const auto& [value, known] : piece.leaves) {
+    if (legal_indices_.contains(known->statement.value)) indices.push_back(known->statement.value);
+  }
+  return indices;
+}
+
 absl::StatusOr<bool> RankClaims::Holds(const StepValue& at, const Statement& statement, const Piece& piece,
-                                       const std::vector<int>& axes) {
+                                       const std::vector<int>& axes, bool legal) {
   Region region;
   region.arena = std::make_shared<Arena>();
   ModelTerms model(model_, *region.arena);
@@ -149,6 +163,7 @@ absl::StatusOr<bool> RankClaims::Holds(const StepValue& at, const Statement& sta
   ClaimSizes sizes(plan_, axes);
   sizes.AddTerms(&terms);
   std::map<StepValue, Value> values;
+  std::map<Value, std::pair<NodeId, int>> positions;  // by what is read at them
   // A value that ranks hold in shares is their sum or mean for all readers.
   for (const bool shares : {true, false}) {
     for (const auto& [value, known] : piece.leaves) {
@@ -160,12 +175,24 @@ absl::StatusOr<bool> RankClaims::Holds(const StepValue& at, const Statement& sta
         sizes.Add(-1, type.shape, placement);
         continue;
       }
-      ASSIGN_OR_RETURN(const Value parts, region.arena->AddInput(absl::StrCat("x", value.first, ".", value.second),
+      ASSIGN_OR_RETURN(Value parts, region.arena->AddInput(absl::StrCat("x", value.first, ".", value.second),
                                                                  sizes.PartsOf(type, placement)));
       sizes.Add(parts.node, type.shape, placement);
+      if (const auto index = legal_indices_.find(whole); legal && index != legal_indices_.end()) {
+        ASSIGN_OR_RETURN(const LegalTerm term, TermOfLegal(*region.arena, parts, index->second.size));
+        positions[index->second.indexed] = {term.positions, index->second.axis};
+        parts = term.value;
+      }
       ASSIGN_OR_RETURN(const Value joined, terms.Join(parts, placement, /*lacks_whole=*/true));
       model.Put(whole, joined);
       ASSIGN_OR_RETURN(values[value], terms.Repeat(parts, placement));
+    }
+  }
+  for (const auto& [value, known] : piece.leaves) {
+    const auto& [whole, placement] = known->statement;
+    if (const auto found = positions.find(whole); found != positions.end()) {
+      const auto& [node, axis] = found->second;
+      sizes.AddSizeOfWhole(node, program_.steps[value.first].types[value.second].shape, placement, axis);
     }
   }
   for (int number : piece.steps) {

@@ -11,6 +11,7 @@
 #include "substitutions/language/rule.h"
 #include "verifier/equal/region.h"
 #include "verifier/prove_rule.h"
+#include "verifier/ranks/legal_indices.h"
 #include "verifier/ranks/rank_program.h"
 
 namespace rewright {
@@ -31,7 +32,12 @@ class RankClaims {
  public:
   // All outlive this. `limit_s`: seconds of work of the prover for a claim.
   RankClaims(const Graph& model, const RankPlan& plan, const RankProgram& program, double limit_s, StopFlag stop)
-      : model_(model), plan_(plan), program_(program), limit_s_(limit_s), stop_(stop) {}
+      : model_(model),
+        plan_(plan),
+        program_(program),
+        limit_s_(limit_s),
+        stop_(stop),
+        legal_indices_(LegalIndices(model)) {}
 
   // A statement that holds by the plan, or by the elements of constants.
   void Assume(const StepValue& at, const Statement& statement) { statements_[at] = {statement, {}}; }
@@ -43,6 +49,8 @@ class RankClaims {
   int immediate() const { return immediate_; }
   // Proved claims that hold for any sizes and any number of ranks along each axis of the mesh.
   int at_any_size() const { return at_any_size_; }
+  // Values of the model that a proved claim took for positions of what the model reads at them.
+  const std::map<Value, LegalIndex>& assumed() const { return assumed_; }
   std::vector<Rule> TakeRules() { return std::move(rules_); }
   // The first claim about each value that was neither proved nor refuted.
   const std::map<StepValue, Rule>& undecided() const { return undecided_; }
@@ -57,8 +65,10 @@ class RankClaims {
 
   Piece PieceOf(const StepValue& at, int depth) const;
   std::vector<int> AxesOf(const Statement& statement, const Piece& piece) const;
+  // With `legal`, for elements that are positions of what the model reads at them.
   absl::StatusOr<bool> Holds(const StepValue& at, const Statement& statement, const Piece& piece,
-                             const std::vector<int>& axes);
+                             const std::vector<int>& axes, bool legal);
+  std::vector<Value> IndicesOf(const Piece& piece) const;
   absl::StatusOr<Rule> NamedRule(const Region& region, const SizeNames& of_whole, const SizeNames& of_rank) const;
   Verdict Judge(const Rule& rule, bool named);
 
@@ -67,6 +77,8 @@ class RankClaims {
   const RankProgram& program_;
   const double limit_s_;
   const StopFlag stop_;
+  const std::map<Value, LegalIndex> legal_indices_;
+  std::map<Value, LegalIndex> assumed_;
   std::map<StepValue, Known> statements_;
   std::map<std::string, Verdict> judged_;  // by the text of the rule
   std::vector<Rule> rules_;                // that are proved

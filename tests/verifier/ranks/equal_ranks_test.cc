@@ -206,5 +206,62 @@ TEST(EqualRanks, RefusesPlansOfOtherInputs) {
               HasSubstr("found 2 graphs, expected one for each of the 3 ranks"));
 }
 
+constexpr char kTable[] = R"(
+input ids: i64[4]
+input table: f32[6,6]
+%0 = gather(table, ids, axis=0)
+output y = %0
+)";
+
+// Two ranks that have three rows each of a table. `outside` tells which indices a rank has not, and `found` masks them.
+RankPlan CutTable(const std::string& outside, const std::string& found) {
+  const auto rank = [&](int begin) {
+    return Rank(absl::StrCat("input ids: i64[4]\ninput table: f32[3,6]\nconst %1: i64[] = [", begin, "]\n", R"(
+const %2: i64[] = [3]
+const %3: i64[] = [0]
+const %4: f32[] = [0]
+%5 = sub(ids, %1)
+%6 = less(%5, %3)
+)",
+                             outside, R"(
+%8 = logical_or(%6, %7)
+%9 = where(%8, %3, %5)
+%10 = gather(table, %9, axis=0)
+%11 = reshape(%8, shape=[4,1])
+)",
+                             found),
+                {0, 1});
+  };
+  return {.mesh = {{"tp", 2}},
+          .ranks = {rank(0), rank(3)},
+          .inputs = {{"ids", {kWhole}}, {"table", {0}}},
+          .outputs = {{"y", {kWhole}}}};
+}
+
+TEST(EqualRanks, ProvesALookUpInACutTableWhereIndicesAreInTheTable) {
+  constexpr char kOutside[] = "%7 = less_equal(%2, %5)", kLater[] = "%7 = less(%2, %5)";
+  constexpr char kMasked[] = "%12 = where(%11, %4, %10)\n%13 = all_reduce(%12, rows 4)\noutput y = %13\n";
+  const EqualRanksResult result = Judge(kTable, CutTable(kOutside, kMasked));
+  EXPECT_EQ(result.equality, Equality::kProved) << absl::StrJoin(result.open, ", ");
+  EXPECT_THAT(result.assumed, testing::ElementsAre("0 <= ids < 6, the places along axis 0 of table"));
+  for (const RankPlan& wrong :
+       {CutTable(kLater, kMasked), CutTable(kOutside, "%12 = all_reduce(%10, rows 4)\noutput y = %12\n"),
+        CutTable(kOutside, "%12 = where(%11, %4, %10)\noutput y = %12\n")}) {
+    EXPECT_EQ(Judge(kTable, wrong).equality, Equality::kDifferent);
+  }
+  EXPECT_THAT(Judge(kTable, CutTable(kLater, kMasked)).fault->text, HasSubstr("the ranks, not the model, read"));
+}
+
+TEST(EqualRanks, AssumesNothingOfIndicesThatEachRankLooksUp) {
+  const RankModel rank = Rank(
+      "input ids: i64[4]\ninput table: f32[6,3]\n%0 = gather(table, ids, axis=0)\noutput y = %0\n", {0, 1});
+  const EqualRanksResult result = Judge(kTable, {.mesh = {{"tp", 2}},
+                                                 .ranks = {rank, rank},
+                                                 .inputs = {{"ids", {kWhole}}, {"table", {1}}},
+                                                 .outputs = {{"y", {1}}}});
+  EXPECT_EQ(result.equality, Equality::kProved) << absl::StrJoin(result.open, ", ");
+  EXPECT_THAT(result.assumed, testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace rewright

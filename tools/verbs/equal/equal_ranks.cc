@@ -44,6 +44,7 @@ void Report(const EqualRanksResult& result, Console& console) {
     console.Result(absl::StrFormat(
         "claims:    %d statements about %d values, by %s, %d of them for any number of ranks", result.statements,
         result.values, Counted(result.claims.size(), "claim"), result.at_any_size));
+    for (const std::string& assumed : result.assumed) console.Result("where:     " + assumed);
   }
   for (const RankDifference& difference : result.differences) {
     console.Result("output:    " + DifferenceText(difference));
@@ -63,7 +64,8 @@ Json ToJson(const EqualRanksResult& result) {
   Json json = {{"answer", EqualityName(result.equality)}, {"values", result.values},
                {"statements", result.statements},         {"immediate", result.immediate},
                {"claims", result.claims.size()},          {"at_any_size", result.at_any_size},
-               {"open", result.open},                     {"time_out", result.time_out}};
+               {"assumed", result.assumed},               {"open", result.open},
+               {"time_out", result.time_out}};
   Json differences = Json::array();
   for (const RankDifference& one : result.differences) {
     differences.push_back({{"output", one.output}, {"at", one.at}, {"factor", one.factor}, {"disagree", one.disagree}});
