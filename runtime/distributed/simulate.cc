@@ -105,11 +105,7 @@ class Simulator {
     step_.seconds = now_;
     for (int k = 0; k < count(); ++k) {
       CHECK(static_cast<size_t>(ranks_[k].next) == List(k).size()) << numbers_[k];
-      const std::vector<int64_t> run = RunBytesOverTime(plan_, numbers_[k]);
-      const std::vector<int64_t> sums = SumBytesOverTime(plan_, numbers_[k]);
-      int64_t most = 0;
-      for (size_t i = 0; i < run.size(); ++i) most = std::max(most, run[i] + sums[i]);
-      step_.peak_bytes.push_back(most);
+      step_.peak_bytes.push_back(PeakBytes(plan_, numbers_[k]));
     }
     const double each = static_cast<double>(plan_.mesh.ranks()) / count();
     for (double bytes : sent_by_level_) step_.bytes.push_back(static_cast<int64_t>(bytes * each + 0.5));
