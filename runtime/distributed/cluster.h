@@ -42,6 +42,9 @@ struct ClusterDevice {
   double launch_seconds = 0;                       // of an operation
   // The share of the peak that is reached: of products by precision, of "attention", "experts" and "memory".
   std::map<std::string, double> efficiency;
+  // It computes, adds gradients of micro-batches and moves the bytes of messages one at a time, as a core does. Else
+  // sums take no time, and messages go on beside what is computed.
+  bool one_engine = false;
 };
 
 struct Cluster {
@@ -58,11 +61,11 @@ struct Cluster {
 
 // {"name": "node", "memory_bytes": 8e10, "sources": [..],
 //  "device": {"name": "h100", "flops_per_second": {"bf16": 9.89e14}, "bytes_per_second": 3.35e12,
-//             "launch_seconds": 3e-6, "efficiency": {"bf16": 0.7, "memory": 0.8, ..}},
+//             "launch_seconds": 3e-6, "efficiency": {"bf16": 0.7, "memory": 0.8, ..}, "one_engine": false},
 //  "levels": [{"name": "nvlink", "devices": 8, "bytes_per_second": 4.5e11, "seconds": 1e-6, "port_devices": 1,
 //              "rates": {"all_gather": [[1e6, 3e10], [1e9, 3.6e11]]}}, ..]}
-// `device`, `port_devices`, `rates` and `sources` may be left out. Errors name the field, what was found and what was
-// expected.
+// `device`, `one_engine`, `port_devices`, `rates` and `sources` may be left out. Errors name the field, what was found
+// and what was expected.
 absl::StatusOr<Cluster> ParseCluster(const std::string& json);
 
 // A text that ParseCluster reads.

@@ -186,6 +186,13 @@ std::vector<int64_t> SumBytesOverTime(const Plan& plan, int rank) {
   return over_time;
 }
 
+int64_t PeakBytes(const Plan& plan, int rank) {
+  const std::vector<int64_t> run = RunBytesOverTime(plan, rank), sums = SumBytesOverTime(plan, rank);
+  int64_t most = 0;
+  for (size_t i = 0; i < run.size(); ++i) most = std::max(most, run[i] + sums[i]);
+  return most;
+}
+
 int64_t PeakLeafBytes(const Plan& plan, int rank) {
   std::set<int> leaves;
   for (int sum : plan.TensorsOf(PlanTensor::Kind::kSum)) leaves.insert(plan.tensors[sum].leaf);

@@ -31,6 +31,8 @@ std::vector<TensorLife> LivesOf(const Plan& plan, int rank);
 // Weights that a rank keeps are not counted.
 std::vector<int64_t> RunBytesOverTime(const Plan& plan, int rank);
 std::vector<int64_t> SumBytesOverTime(const Plan& plan, int rank);
+// The most of both together.
+int64_t PeakBytes(const Plan& plan, int rank);
 // The most bytes at a time of values that are leaves of sums.
 int64_t PeakLeafBytes(const Plan& plan, int rank);
 

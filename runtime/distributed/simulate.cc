@@ -1,6 +1,7 @@
 #include "runtime/distributed/simulate.h"
 
 #include <algorithm>
+#include <bit>
 #include <deque>
 #include <limits>
 #include <map>
@@ -105,11 +106,7 @@ class Simulator {
     step_.seconds = now_;
     for (int k = 0; k < count(); ++k) {
       CHECK(static_cast<size_t>(ranks_[k].next) == List(k).size()) << numbers_[k];
-      const std::vector<int64_t> run = RunBytesOverTime(plan_, numbers_[k]);
-      const std::vector<int64_t> sums = SumBytesOverTime(plan_, numbers_[k]);
-      int64_t most = 0;
-      for (size_t i = 0; i < run.size(); ++i) most = std::max(most, run[i] + sums[i]);
-      step_.peak_bytes.push_back(most);
+      step_.peak_bytes.push_back(PeakBytes(plan_, numbers_[k]));
     }
     const double each = static_cast<double>(plan_.mesh.ranks()) / count();
     for (double bytes : sent_by_level_) step_.bytes.push_back(static_cast<int64_t>(bytes * each + 0.5));
@@ -122,10 +119,13 @@ class Simulator {
   struct Rank {
     int next = 0;
     double busy_until = 0;
+    size_t span = 0;  // of what it is busy with
     double waits_since = -1;
+    std::map<int, uint64_t> leaves;       // of its sums, by tensor
     std::vector<std::deque<int>> queues;  // communication that has begun and not ended: by axis, then RECEIVEs
     std::vector<bool> in_collective;      // by axis
     std::vector<bool> ended;
+    bool moves = false;  // bytes of messages, while what it computes stands still
   };
   // Flows that begin together, then the next ones.
   struct Operation {
@@ -170,6 +170,8 @@ class Simulator {
       Send(number, action);
     } else if (IsCommunication(action.kind)) {
       rank.queues[action.kind == Kind::kReceive ? axes_ : action.axis].push_back(rank.next);
+    } else if (action.kind == Kind::kAccumulate && OneEngine()) {
+      return Together(number, {number}, SecondsOfSums(&rank, action));
     } else if (action.kind == Kind::kUpdate) {
       return Together(number, All(), plan_.update_seconds);
     } else if (action.kind == Kind::kRun) {
@@ -180,6 +182,19 @@ class Simulator {
     ++rank.next;
     return true;
   }
+
+  // Leaf number n ends as many pairs of the tree as its number has zeros at the end (TreeSum). Adding reads two tensors
+  // and writes one.
+  double SecondsOfSums(Rank* rank, const Action& action) const {
+    double bytes = 0;
+    for (int tensor : action.tensors) {
+      const int additions = std::countr_zero(++rank->leaves[tensor]);
+      bytes += 3.0 * additions * static_cast<double>(plan_.tensors[tensor].type.num_bytes());
+    }
+    return bytes / (cluster_.device->bytes_per_second * cluster_.device->efficiency.at("memory"));
+  }
+
+  bool OneEngine() const { return cluster_.device && cluster_.device->one_engine; }
 
   bool Waits(Rank* rank) const {
     if (rank->waits_since < 0) rank->waits_since = now_;
@@ -220,6 +235,7 @@ class Simulator {
       Rank& rank = ranks_[other];
       rank.busy_until = now_ + seconds;
       step_.ranks[other].computing += seconds;
+      rank.span = step_.spans.size();
       Note(other, rank.next++, now_, now_ + seconds);
     }
     return true;
@@ -396,9 +412,10 @@ class Simulator {
 
   double NextEvent() {
     SetRates();
+    SetMoving();
     double next = kNever;
     for (const Rank& rank : ranks_) {
-      if (rank.busy_until > now_) next = std::min(next, rank.busy_until);
+      if (rank.busy_until > now_ && !rank.moves) next = std::min(next, rank.busy_until);
     }
     for (const Flow& flow : flows_) {
       next = std::min(next, flow.begins > now_ ? flow.begins : now_ + std::max(flow.left, 0.0) / flow.rate);
@@ -406,7 +423,28 @@ class Simulator {
     return next;
   }
 
+  void SetMoving() {
+    if (!OneEngine()) return;
+    for (Rank& rank : ranks_) rank.moves = false;
+    for (const Flow& flow : flows_) {
+      if (flow.begins > now_) continue;
+      ranks_[flow.from].moves = ranks_[flow.to].moves = true;
+    }
+  }
+
+  // What a rank computes ends later by the time in which it moves bytes.
+  void Postpone(double seconds) {
+    for (int number = 0; number < count(); ++number) {
+      Rank& rank = ranks_[number];
+      if (!rank.moves || rank.busy_until <= now_) continue;
+      rank.busy_until += seconds;
+      step_.ranks[number].exposed += seconds;
+      if (options_.spans) step_.spans[rank.span].end += seconds;
+    }
+  }
+
   void Advance(double next) {
+    Postpone(next - now_);
     std::vector<size_t> over;
     std::erase_if(flows_, [&](Flow& flow) {
       if (flow.begins > now_) return false;

@@ -182,6 +182,30 @@ TEST_F(TrainRanksTest, WhatAUserAsksForIsKeptByTheChoice) {
               HasSubstr("MB of memory, expected at least"));
 }
 
+TEST_F(TrainRanksTest, ALayoutThatDoesNotFitComputesValuesAgain) {
+  const std::string config = Config("config.json", R"({"model": {"mlp": {"sizes": [64, 32, 32, 32, 32, 10]}},
+      "data": {"batch": 1024, "micro_batches": 2}, "steps": 12})");
+  const std::string file = folder_ / "chosen.layout", proof = folder_ / "step.proof";
+  const std::string choose = config + " --layout auto,dp=2,zero=1 --cluster many-core --save-layout " + file;
+  const auto choice = [&](const std::string& flags) {
+    const Outcome outcome = RewrightScript(
+        absl::StrCat(Mpirun(2), "$program train --threads 1 --json --quiet ", choose, " ", flags, " >$out 2>$err"));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return Json::parse(outcome.out.substr(0, outcome.out.find('\n')), nullptr, /*allow_exceptions=*/false);
+  };
+  const auto all = choice("--keep-all")["estimated_bytes"].get<int64_t>(), limit = all * 9 / 10;
+  const Json kept = Trained(2, config + " --keep-all --layout dp=2,zero=1");
+  const Json less = choice(absl::StrCat("--memory-limit ", limit, " --prove ", proof));
+  EXPECT_GT(less["computed_again"], 0);
+  EXPECT_EQ(less["bytes_of_all"], all);
+  EXPECT_LE(less["estimated_bytes"], limit);
+  EXPECT_THAT(FileContents(file), HasSubstr(absl::StrCat("\nmemory ", limit, "\n")));
+  const Json back = Trained(2, absl::StrCat(config, " --layout ", file));
+  EXPECT_EQ(back["weights_sha256"], kept["weights_sha256"]);
+  EXPECT_LT(back["gradients_arena_bytes"], kept["gradients_arena_bytes"]);
+  EXPECT_EQ(Rewright("check --no-second --no-steps " + proof).status, 0);
+}
+
 TEST_F(TrainRanksTest, AnEditedPlanRunsWhereItIsProved) {
   const std::string config = Config("config.json", R"({"steps": 12})"), plan = folder_ / "step.plan";
   const Json first = Trained(2, absl::StrCat(config, " --keep-all --layout dp=2 --plan ", plan));

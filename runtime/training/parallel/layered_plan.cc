@@ -49,22 +49,6 @@ LayersOfGraph LayersOf(const Graph& unpacked, const Graph& step, const std::vect
   return made;
 }
 
-// Bytes of memory for weights while they are gathered, less the bytes of their blocks that other ranks keep.
-int64_t GatheredBytes(const Graph& unpacked, const Graph& step, const Layers& layers, int ranks) {
-  std::map<std::string, int> axes;
-  for (const auto& [name, axis] : ZeroAxes(step, ranks, 3)) axes.emplace(name, axis);
-  PlanCuts cuts;
-  int64_t kept_by_others = 0;
-  for (Value state : unpacked.states()) {
-    const auto axis = axes.find(unpacked.node(state.node).name);
-    cuts.weights.push_back(axis == axes.end() ? -1 : axis->second);
-    if (axis != axes.end()) kept_by_others += unpacked.type(state).num_bytes() / ranks * (ranks - 1);
-  }
-  Plan plan = PlanOfLayers(unpacked, layers, step, MeshOf({.dp = ranks}), ranks, cuts);
-  distributed::WriteDataParallel(3, &plan);
-  return distributed::PlaceGathers(plan, 0).bytes - kept_by_others;
-}
-
 }  // namespace
 
 Mesh MeshOf(const RankLayout& layout) {
@@ -134,10 +118,10 @@ absl::StatusOr<LayeredStep> CutStep(const Graph& gradients, const Graph& step, c
 
 absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step,
                                        const std::vector<std::string>& updated, const LayeredOptions& options,
-                                       int ranks, const SubgraphBytesOf& bytes_of) {
+                                       const SubgraphBytesOf& bytes_of) {
   ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
   const LayersOfGraph found = LayersOf(unpacked, step, updated, options);
-  const Plan plan = PlanOfLayers(unpacked, found.layers, step, MeshOf({.dp = ranks}), ranks);
+  const Plan plan = PlanOfLayers(unpacked, found.layers, step, MeshOf({}), /*micro_batches=*/1);
   const std::vector<Use> uses = distributed::UsesOneByOne(plan);
   std::vector<Lifetime> lifetimes;
   for (size_t k = 0; k < uses.size(); ++k) {
@@ -152,7 +136,6 @@ absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step
     lifetimes.push_back({bytes.shared, p, p});
   }
   made.bytes += PlaceLifetimes(lifetimes).arena_bytes;
-  if (options.zero == 3) made.bytes += GatheredBytes(unpacked, step, found.layers, ranks);
   if (options.groups == nullptr) return made;
   made.groups = options.groups(gradients);
   const auto subgraph_of = [&](const Group& group) { return found.SubgraphOf(group.nodes.back()); };

@@ -35,7 +35,6 @@ distributed::Plan PlanOfOnePass(const Graph& gradients, const Graph& step, distr
                                 int64_t micro_batches, const std::vector<int>& cuts);
 
 struct LayeredOptions {
-  int zero = 0;
   int64_t bucket_bytes = int64_t{25} << 20;                // of gradients, before a layer ends
   std::function<std::vector<Group>(const Graph&)> groups;  // that the device runs as one; null: none is known
 };
@@ -48,17 +47,15 @@ struct LayeredStep {
 absl::StatusOr<LayeredStep> CutStep(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
                                     const LayeredOptions& options);
 
-// The memory and the groups of a rank that runs its layers.
+// How a rank runs its layers.
 struct LayeredPlan {
-  // The memory that they share, what some have beside it, and with zero 3 weights that are gathered, less the blocks
-  // that other ranks have.
-  int64_t bytes = 0;
+  int64_t bytes = 0;          // of memory: what layers share, and what some have beside it
   std::vector<Group> groups;  // of the gradients, in the order in which a micro-batch runs them; none: not known
   std::vector<int64_t> live;  // by group, what its layer computes, and what is handed on to it and over it
 };
 // `gradients` and `step` are StepGraphs'. Errors: those of `bytes_of`.
 absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step,
                                        const std::vector<std::string>& updated, const LayeredOptions& options,
-                                       int ranks, const SubgraphBytesOf& bytes_of);
+                                       const SubgraphBytesOf& bytes_of);
 
 }  // namespace rewright

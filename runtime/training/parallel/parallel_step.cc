@@ -300,7 +300,7 @@ absl::Status AddSumsOfLayers(const Graph& step, const Graph& gradients, const st
                              const TrainConfig& config, const SharingOptions& sharing, const MeshCommunicators& ranks,
                              GraphRunner& runner, int zero, RankExecutable* update,
                              const std::optional<CutByLaws>& step_cut, ParallelStep* made) {
-  const LayeredOptions options{.zero = zero, .bucket_bytes = sharing.bucket_bytes, .groups = sharing.device.groups};
+  const LayeredOptions options{.bucket_bytes = sharing.bucket_bytes, .groups = sharing.device.groups};
   ASSIGN_OR_RETURN(const LayeredStep cut, CutStep(gradients, step, updated, options));
   ASSIGN_OR_RETURN(StepWeights weights,
                    WeightsOf(cut.gradients, updated, [&](const std::string& name) -> absl::StatusOr<int> {

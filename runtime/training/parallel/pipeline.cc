@@ -83,33 +83,6 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& s
   return plan;
 }
 
-absl::StatusOr<int64_t> PipelineBytes(const PipelinePlan& pipeline, const Graph& step, int64_t micro_batches,
-                                      distributed::PipelineSchedule schedule, const SubgraphBytesOf& bytes_of) {
-  Plan plan = pipeline.Tensors(step, /*replicas=*/1, micro_batches);
-  for (size_t p = 0; p < plan.subgraphs.size(); ++p) {
-    if (plan.subgraphs[p].makes.empty()) continue;
-    ASSIGN_OR_RETURN(const SubgraphBytes bytes, bytes_of(pipeline.layers.subgraphs.subgraphs[p].graph));
-    plan.subgraphs[p].scratch_bytes = bytes.shared;
-    plan.subgraphs[p].own_bytes = bytes.own;
-  }
-  distributed::WritePipeline(pipeline.shape, schedule, /*zero=*/0, &plan);
-  int64_t most = 0;
-  for (int rank = 0; rank < plan.mesh.ranks(); ++rank) {
-    std::set<int> weights;
-    for (const distributed::Action& action : plan.lists[rank]) {
-      if (action.kind != distributed::Action::Kind::kRun) continue;
-      for (int tensor : plan.subgraphs[action.target].reads) {
-        if (plan.tensors[tensor].kind == PlanTensor::Kind::kWeight) weights.insert(tensor);
-      }
-    }
-    const std::vector<int64_t> over_time = distributed::RunBytesOverTime(plan, rank);
-    int64_t bytes = *std::max_element(over_time.begin(), over_time.end());
-    for (int weight : weights) bytes += plan.tensors[weight].type.num_bytes();
-    most = std::max(most, bytes);
-  }
-  return most;
-}
-
 StateAxes PipelineZeroAxes(const Graph& step, const PipelinePlan& plan, int64_t degree, int zero) {
   std::set<std::string> read_by_others;
   const std::vector<Value> states = plan.gradients.states();

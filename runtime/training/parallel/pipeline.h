@@ -53,11 +53,6 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& s
                                           const std::vector<std::string>& updated,
                                           const distributed::PipelineShape& shape, const DeviceCosts& device = {});
 
-// The most bytes that a rank takes of those that have stages, for `micro_batches` of one replica: for the weights that
-// they read, for its passes and for what micro-batches have at a time by its list. Errors: those of `bytes_of`.
-absl::StatusOr<int64_t> PipelineBytes(const PipelinePlan& pipeline, const Graph& step, int64_t micro_batches,
-                                      distributed::PipelineSchedule schedule, const SubgraphBytesOf& bytes_of);
-
 // The states and inputs of the step that ZeRO cuts over `degree` replicas, with their axes.
 StateAxes PipelineZeroAxes(const Graph& step, const PipelinePlan& plan, int64_t degree, int zero);
 

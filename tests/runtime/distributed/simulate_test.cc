@@ -107,6 +107,34 @@ TEST(SimulateTest, CommunicationBesideComputationIsNotExposed) {
   EXPECT_NEAR(slow.ranks[0].computing, fast.seconds, 1e-6);
 }
 
+// A core does one thing at a time: of the same step nothing is hidden, and a pair of gradients is added in a second.
+TEST(SimulateTest, ADeviceWithOneEngineHidesNothing) {
+  const Plan plan = Timed("dp=2,layers=3,micro=4", 1);
+  const double computed = 2 * 3 * 3;
+  int64_t all = 0;
+  for (int sum : plan.TensorsOf(PlanTensor::Kind::kSum)) {
+    all += plan.tensors[static_cast<size_t>(sum)].type.num_bytes();
+  }
+  Cluster cluster = Nodes(2, static_cast<double>(all) / 3, 0);
+  cluster.device = ClusterDevice{.name = "core", .bytes_per_second = 1e18, .efficiency = {{"memory", 1}}};
+  EXPECT_NEAR(Simulated(plan, cluster).seconds, computed + 1, 0.1);
+  cluster.device->one_engine = true;
+  const SimulatedStep step = Simulated(plan, cluster);
+  EXPECT_NEAR(step.seconds, computed + 3, 0.01);
+  EXPECT_NEAR(step.ranks[0].exposed, 3, 0.01);
+  EXPECT_NEAR(step.spans.back().end, step.seconds, 1e-6);
+  // Of two leaves of each sum a rank adds one to the other.
+  cluster = Nodes(2, 1e15, 0);
+  cluster.device = ClusterDevice{.name = "core",
+                                 .bytes_per_second = 3.0 * static_cast<double>(all),
+                                 .efficiency = {{"memory", 0.5}},
+                                 .one_engine = true};
+  EXPECT_NEAR(Simulated(plan, cluster).seconds, computed + 2, 0.01);
+  const auto again = ParseCluster(PrintCluster(cluster));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(Simulated(plan, *again).seconds, Simulated(plan, cluster).seconds);
+}
+
 TEST(SimulateTest, LinksOfALevelCarryWhatGoesOverThem) {
   const Plan plan = Timed("dp=2,pp=2,micro=4", 1);
   const SimulatedStep step = Simulated(plan, Nodes(2, 1e6, 0, 4));

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "backends/analytic.h"
 #include "core/base/status_macros.h"
 #include "substitutions/sharding/shard.h"
@@ -46,7 +47,9 @@ double ExchangeSeconds(const Graph& cut, const Cluster& cluster, int degree) {
   double seconds = 0;
   for (const sharding::Exchange& exchange : sharding::ExchangesOf(cut)) {
     const double rounds = exchange.collective == "all-reduce" ? 2 : 1;
-    seconds += exchange.bytes / link.bytes_per_second + rounds * exchange.count * link.seconds;
+    const std::string kind = absl::StrReplaceAll(exchange.collective, {{"-", "_"}});
+    const double rate = std::min(link.bytes_per_second, link.RateOf(kind, exchange.bytes / exchange.count));
+    seconds += exchange.bytes / rate + rounds * exchange.count * link.seconds;
   }
   return seconds;
 }
@@ -63,6 +66,7 @@ absl::StatusOr<Cluster> DefaultCluster(int devices, int threads) {
   device.name = "cores";
   for (auto& [type, rate] : device.flops_per_second) rate *= threads / kCores;
   device.bytes_per_second *= threads / kCores;
+  device.one_engine = true;  // a rank's messages are moved by a thread beside those that compute, on its cores
   cluster.device = std::move(device);
   return cluster;
 }

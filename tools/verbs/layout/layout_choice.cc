@@ -1,6 +1,7 @@
 #include "tools/verbs/layout/layout_choice.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -38,6 +39,17 @@ std::map<std::string, std::string> KeysOf(const RankLayout& layout) {
     keys[sides.first] = sides.second;
   }
   return keys;
+}
+
+std::map<std::string, std::string> KeysOf(const LayoutCandidate& candidate) {
+  std::map<std::string, std::string> keys = KeysOf(candidate.layout);
+  keys["remat"] = candidate.again ? "some" : "none";
+  return keys;
+}
+
+std::string Text(const LayoutCandidate& candidate) {
+  return absl::StrCat(distributed::PrintLayout(candidate.layout),
+                      candidate.again ? " with values that are computed again" : "");
 }
 
 // The keys that stand beside `auto`; error: one is no part of a layout.
@@ -154,7 +166,8 @@ class Chooser {
     return AxesOf(found->second.Placements());
   }
 
-  // A layout that does not fit the graphs is passed over; the last such fault is told where none fits.
+  // Everything is kept. A layout that does not fit the graphs is passed over; the last such fault is told where none
+  // fits.
   absl::Status Try(const RankLayout& layout) {
     ASSIGN_OR_RETURN(StepPlanner* const planner, PlannerOf(layout.micro));
     ASSIGN_OR_RETURN(StateAxes places, PlacesOf(*planner, layout.tp));
@@ -165,15 +178,63 @@ class Chooser {
       fault_ = made.status();
       return absl::OkStatus();
     }
-    ASSIGN_OR_RETURN(
-        const distributed::SimulatedStep step,
-        distributed::Simulate(made->plan, cluster_, {.collectives = options_.collectives, .spans = false}));
     ++tried_;
-    LayoutCandidate candidate{layout, std::move(places), step.seconds};
-    candidate.bytes = *std::max_element(step.peak_bytes.begin(), step.peak_bytes.end()) + made->kept_bytes;
-    candidate.bound_by = BoundOf(made->plan.mesh, step);
+    ASSIGN_OR_RETURN(LayoutCandidate candidate, Simulated(layout, *made));
+    candidate.places = std::move(places);
     found_.push_back(std::move(candidate));
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<LayoutCandidate> Simulated(const RankLayout& layout, const GraphStep& made) const {
+    ASSIGN_OR_RETURN(const distributed::SimulatedStep step,
+                     distributed::Simulate(made.plan, cluster_, {.collectives = options_.collectives, .spans = false}));
+    LayoutCandidate candidate{.layout = layout, .seconds = step.seconds};
+    candidate.bytes = made.bytes();
+    candidate.kept_bytes = made.kept_bytes;
+    candidate.bound_by = BoundOf(made.plan.mesh, step);
+    return candidate;
+  }
+
+  // Returns true if ranks could compute values of the layout again to the end that it fits.
+  bool MayFitByLess(const LayoutCandidate& candidate) const {
+    const bool one_computes_a_pass = candidate.layout.pass_ranks() == 1 || candidate.layout.pp > 1;
+    return !options_.keep_all && one_computes_a_pass && candidate.kept_bytes < options_.memory_bytes;
+  }
+
+  // The layout with as much computed again as it takes; it may exceed the memory all the same.
+  absl::StatusOr<LayoutCandidate> ComputedAgain(const LayoutCandidate& candidate) {
+    StepPlanner& planner = *planners_.at(candidate.layout.micro);
+    ASSIGN_OR_RETURN(const Rematerialization less,
+                     planner.Fit(candidate.layout, candidate.places, options_.memory_bytes, options_.measured));
+    ASSIGN_OR_RETURN(const GraphStep made, planner.PlanOf(candidate.layout, candidate.places, less.graph));
+    ASSIGN_OR_RETURN(LayoutCandidate again, Simulated(candidate.layout, made));
+    again.places = candidate.places;
+    again.again = {options_.memory_bytes, less.replaced, candidate.seconds, candidate.bytes};
+    return again;
+  }
+
+  // Those that fit, the best first.
+  absl::StatusOr<std::vector<LayoutCandidate>> Fitting() {
+    const int64_t limit = options_.memory_bytes;
+    const auto is_better = [](const LayoutCandidate& a, const LayoutCandidate& b) {
+      return std::pair(a.seconds, a.bytes) < std::pair(b.seconds, b.bytes);
+    };
+    std::stable_sort(found_.begin(), found_.end(), is_better);
+    std::vector<LayoutCandidate> fitting, others;
+    for (const LayoutCandidate& one : found_) (limit <= 0 || one.bytes <= limit ? fitting : others).push_back(one);
+    double best = fitting.empty() ? std::numeric_limits<double>::infinity() : fitting[0].seconds;
+    for (const LayoutCandidate& one : others) {
+      if (one.seconds >= best) break;
+      if (!MayFitByLess(one)) continue;
+      ASSIGN_OR_RETURN(LayoutCandidate again, ComputedAgain(one));
+      if (again.bytes <= limit) {
+        best = std::min(best, again.seconds);
+        fitting.push_back(again);
+      }
+      found_.push_back(std::move(again));
+    }
+    std::stable_sort(fitting.begin(), fitting.end(), is_better);
+    return fitting;
   }
 
   absl::StatusOr<LayoutChoice> Best() {
@@ -183,24 +244,15 @@ class Chooser {
                                                      options_.ranks, " ranks and a batch of ", config_.batch,
                                                      " can do"));
     }
-    const auto least =
-        std::min_element(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
-    const int64_t limit = options_.memory_bytes;
-    if (limit > 0 && least->bytes > limit && !options_.may_exceed) {
-      return absl::ResourceExhaustedError(absl::StrFormat(
-          "--layout: a rank has %.1f MB of memory, expected at least %.1f MB, for %s", static_cast<double>(limit) / 1e6,
-          static_cast<double>(least->bytes) / 1e6, distributed::PrintLayout(least->layout)));
-    }
     LayoutChoice choice;
+    ASSIGN_OR_RETURN(choice.found, Fitting());
     choice.tried = tried_;
-    if (limit > 0 && least->bytes > limit) {
-      choice.found = {*least};
-    } else {
-      choice.found = std::move(found_);
-      if (limit > 0) std::erase_if(choice.found, [&](const auto& one) { return one.bytes > limit; });
-      std::stable_sort(choice.found.begin(), choice.found.end(), [](const auto& a, const auto& b) {
-        return std::pair(a.seconds, a.bytes) < std::pair(b.seconds, b.bytes);
-      });
+    if (choice.found.empty()) {
+      const auto least = std::min_element(found_.begin(), found_.end(),
+                                          [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+      return absl::ResourceExhaustedError(absl::StrFormat(
+          "--layout: a rank has %.1f MB of memory, expected at least %.1f MB, for %s",
+          static_cast<double>(options_.memory_bytes) / 1e6, static_cast<double>(least->bytes) / 1e6, Text(*least)));
     }
     RETURN_IF_ERROR(Explain(&choice));
     return choice;
@@ -208,18 +260,17 @@ class Chooser {
 
   absl::Status Explain(LayoutChoice* choice) {
     const LayoutCandidate& best = choice->found[0];
-    const std::map<std::string, std::string> keys = KeysOf(best.layout);
-    for (const char* axis : {"dp", "tp", "pp", "zero", "micro", "schedule"}) {
+    const std::map<std::string, std::string> keys = KeysOf(best);
+    for (const char* axis : {"dp", "tp", "pp", "zero", "micro", "schedule", "remat"}) {
       const auto other = std::find_if(choice->found.begin(), choice->found.end(), [&](const LayoutCandidate& one) {
-        return KeysOf(one.layout).at(axis) != keys.at(axis);
+        return KeysOf(one).at(axis) != keys.at(axis);
       });
       std::string line = absl::StrCat(axis, "=", keys.at(axis), ": ");
       if (other == choice->found.end()) {
         absl::StrAppend(&line, "no layout with another one fits");
       } else {
         absl::StrAppend(&line, absl::StrFormat("the best with another is %s: %.4g s (%+.1f %%), %.1f MB, bound by %s",
-                                               distributed::PrintLayout(other->layout), other->seconds,
-                                               100 * (other->seconds / best.seconds - 1),
+                                               Text(*other), other->seconds, 100 * (other->seconds / best.seconds - 1),
                                                static_cast<double>(other->bytes) / 1e6, other->bound_by));
       }
       choice->reasons.push_back(std::move(line));
@@ -268,7 +319,8 @@ class Chooser {
 bool IsAutoLayout(const std::string& layout) { return layout == kAuto || absl::StartsWith(layout, "auto,"); }
 
 LayoutFile LayoutChoice::File() const {
-  return {distributed::PrintLayout(found[0].layout), PlacementsOf(found[0].places)};
+  const LayoutCandidate& best = found[0];
+  return {distributed::PrintLayout(best.layout), best.again ? best.again->memory_bytes : 0, PlacementsOf(best.places)};
 }
 
 absl::StatusOr<LayoutChoice> ChooseLayout(const TrainConfig& config, const distributed::Cluster& cluster,

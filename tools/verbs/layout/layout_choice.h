@@ -1,13 +1,15 @@
 // The layout of a step of training whose estimated time is the shortest on a cluster: ranks by dp, pp and tp, ZeRO,
-// micro-batches, schedule and the weights that tp cuts, together.
+// micro-batches, schedule, the weights that tp cuts and the values that are computed again, together.
 //
 // Every layout is simulated by the lists that would run. Plain data parallel is among them, so the choice is not slower
-// by the estimate. The choice keeps the number of micro-batches and the model.places of the configuration, and
-// the keys beside `auto`.
+// by the estimate. Layouts that exceed the memory compute as much again as it takes (StepPlanner::Fit), in the order of
+// their seconds, as long as they may be shorter than what was found. The choice keeps the number of micro-batches and
+// the model.places of the configuration, and the keys beside `auto`.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +27,9 @@ bool IsAutoLayout(const std::string& layout);
 struct LayoutChoiceOptions {
   int ranks = 1;
   std::string layout = "auto";  // with the keys that are kept
-  int64_t memory_bytes = 0;     // of a rank
-  bool may_exceed = false;      // where nothing fits, the layout with the least memory will do
+  int64_t memory_bytes = 0;     // of a rank; 0: any number
+  bool keep_all = false;        // nothing is computed again
+  bool measured = false;        // what is computed again is chosen by measured costs, else by guessed ones
   // The model at the batch of a micro-batch of the configuration.
   std::function<absl::StatusOr<TrainableModel>(const TrainConfig&)> load;
   StepPlanner::Options planner;
@@ -37,8 +40,16 @@ struct LayoutCandidate {
   RankLayout layout;
   StateAxes places;  // of tp; empty: those of the configuration
   double seconds = 0;
-  int64_t bytes = 0;     // of the fullest rank
-  std::string bound_by;  // what most of its time goes to
+  int64_t bytes = 0;       // of the fullest rank
+  int64_t kept_bytes = 0;  // of them, states
+  struct Again {
+    int64_t memory_bytes = 0;  // that a rank has
+    int replaced = 0;          // uses of the law (kRecomputationRule)
+    double seconds = 0;        // of a step that keeps everything
+    int64_t bytes = 0;         // likewise
+  };
+  std::optional<Again> again;  // values are computed again
+  std::string bound_by;        // what most of its time goes to
 };
 
 struct LayoutChoice {

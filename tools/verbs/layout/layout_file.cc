@@ -2,6 +2,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
@@ -9,7 +10,23 @@
 namespace rewright {
 namespace {
 
-constexpr char kKey[] = "layout ";
+constexpr absl::string_view kLayoutKey = "layout ", kMemoryKey = "memory ";
+
+// Takes the value of the only line that begins with the key out of the lines. Error: there are two.
+absl::StatusOr<std::string> TakeValue(absl::string_view key, const std::string& file, std::vector<std::string>* lines) {
+  std::string value;
+  for (size_t k = 0; k < lines->size(); ++k) {
+    const absl::string_view whole = (*lines)[k], line = absl::StripAsciiWhitespace(whole.substr(0, whole.find('#')));
+    if (!absl::StartsWith(line, key)) continue;
+    if (!value.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file, ", line ", k + 1, ": found a second ", absl::StripAsciiWhitespace(key), ", expected one"));
+    }
+    value = std::string(absl::StripAsciiWhitespace(line.substr(key.size())));
+    (*lines)[k].clear();
+  }
+  return value;
+}
 
 }  // namespace
 
@@ -31,15 +48,11 @@ absl::StatusOr<LayoutFile> ParseLayoutFile(const std::string& text, const std::s
   LayoutFile layout;
   // Placements keep their numbers of lines.
   std::vector<std::string> lines = absl::StrSplit(text, '\n');
-  for (size_t k = 0; k < lines.size(); ++k) {
-    const absl::string_view line =
-        absl::StripAsciiWhitespace(absl::string_view(lines[k]).substr(0, lines[k].find('#')));
-    if (!absl::StartsWith(line, kKey)) continue;
-    if (!layout.layout.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(file, ", line ", k + 1, ": found a second layout, expected one"));
-    }
-    layout.layout = std::string(absl::StripAsciiWhitespace(line.substr(sizeof(kKey) - 1)));
-    lines[k].clear();
+  ASSIGN_OR_RETURN(layout.layout, TakeValue(kLayoutKey, file, &lines));
+  ASSIGN_OR_RETURN(const std::string memory, TakeValue(kMemoryKey, file, &lines));
+  if (!memory.empty() && (!absl::SimpleAtoi(memory, &layout.memory_bytes) || layout.memory_bytes <= 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": memory: found `", memory, "`, expected a number of bytes above 0"));
   }
   std::string rest;
   for (const std::string& line : lines) absl::StrAppend(&rest, line, "\n");
@@ -50,7 +63,8 @@ absl::StatusOr<LayoutFile> ParseLayoutFile(const std::string& text, const std::s
 std::string PrintLayoutFile(const LayoutFile& layout, const std::vector<std::string>& remarks) {
   std::string text;
   for (const std::string& remark : remarks) absl::StrAppend(&text, "# ", remark, "\n");
-  if (!layout.layout.empty()) absl::StrAppend(&text, kKey, layout.layout, "\n");
+  if (!layout.layout.empty()) absl::StrAppend(&text, kLayoutKey, layout.layout, "\n");
+  if (layout.memory_bytes > 0) absl::StrAppend(&text, kMemoryKey, layout.memory_bytes, "\n");
   for (const sharding::Placement& placement : layout.placements) {
     absl::StrAppend(&text, placement.tensor, ":", placement.axis, "\n");
   }

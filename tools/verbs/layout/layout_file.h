@@ -2,12 +2,14 @@
 // edit it, and pass it back.
 //
 //   layout dp=2,tp=2,micro=8   # of `train`; left out for `shard`
+//   memory 80000000            # bytes of a rank, for which values are computed again; left out where all are kept
 //   layer0.weight:1            # placements (docs/sharding.md)
 //   layer1.weight:0
 //
 // Empty lines, and what follows a # sign, have no meaning.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,7 +20,8 @@
 namespace rewright {
 
 struct LayoutFile {
-  std::string layout;  // ParseLayout
+  std::string layout;        // ParseLayout
+  int64_t memory_bytes = 0;  // of a rank; 0: nothing is computed again for it
   std::vector<sharding::Placement> placements;
 };
 

@@ -134,6 +134,7 @@ absl::StatusOr<ClusterDevice> MeasureDevice(Device& device) {
   ASSIGN_OR_RETURN(const double small, seconds_of("input x: f32[16]\ninput y: f32[16]\n%1 = add(x, y)\n"
                                                   "output z = %1\n"));
   ClusterDevice measured{.name = device.name()};
+  measured.one_engine = device.memory() == nullptr || device.memory()->is_host();
   measured.flops_per_second["f32"] = rates.flops_per_second;
   measured.bytes_per_second = rates.bytes_per_second();
   measured.launch_seconds = small;

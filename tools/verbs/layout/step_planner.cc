@@ -10,10 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "runtime/distributed/generate.h"
+#include "runtime/distributed/plan_cost.h"
 #include "runtime/parallel/rank_graph.h"
 #include "runtime/signature.h"
 #include "runtime/training/parallel/layered_plan.h"
 #include "runtime/training/parallel/parallel_step.h"
+#include "substitutions/lowering.h"
 #include "tools/verbs/layout/cluster_cost.h"
 #include "tools/verbs/train/ranks.h"
 #include "tools/verbs/train/step_memory.h"
@@ -54,6 +56,12 @@ int64_t KeptBytes(const Graph& step, const StateAxes& axes, int parts, const std
 
 }  // namespace
 
+int64_t GraphStep::bytes() const {
+  int64_t most = 0;
+  for (int rank : plan.RanksWithLists()) most = std::max(most, distributed::PeakBytes(plan, rank));
+  return most + kept_bytes;
+}
+
 absl::StatusOr<std::unique_ptr<StepPlanner>> StepPlanner::Create(const TrainConfig& config, const TrainableModel& model,
                                                                  const distributed::Cluster& cluster, Device& memory_of,
                                                                  Options options) {
@@ -61,22 +69,31 @@ absl::StatusOr<std::unique_ptr<StepPlanner>> StepPlanner::Create(const TrainConf
     return absl::InvalidArgumentError(
         absl::StrCat("data.micro_batches: found ", config.step.micro_batches, ", expected at least 2"));
   }
-  std::unique_ptr<StepPlanner> planner(new StepPlanner(cluster, memory_of, std::move(options)));
-  ASSIGN_OR_RETURN(planner->device_, DeviceOfCluster(cluster));
-  ASSIGN_OR_RETURN(planner->graphs_, BuildStep(model, config.step));
-  planner->micro_batches_ = config.step.micro_batches;
-  planner->configured_ = config.places;
-  planner->costs_.groups = [device = planner->device_.get()](const Graph& graph) { return device->Partition(graph); };
-  planner->costs_.seconds = planner->options_.seconds;
-  if (planner->costs_.seconds == nullptr) {
-    planner->costs_.seconds = [device = planner->device_.get()](const Graph& graph) {
-      return MeasuredSeconds(graph, *device);
-    };
+  ASSIGN_OR_RETURN(StepGraphs graphs, BuildStep(model, config.step));
+  for (Graph* graph : {&graphs.gradients, &graphs.step}) {
+    ASSIGN_OR_RETURN(Lowering lowering, LowerGradients(*graph));
+    *graph = std::move(lowering.graph);
   }
+  auto planner = std::make_unique<StepPlanner>(config, std::move(graphs), memory_of, std::move(options));
+  planner->cluster_ = &cluster;
+  ASSIGN_OR_RETURN(planner->device_, DeviceOfCluster(cluster));
+  Device* const device = planner->device_.get();
+  DeviceCosts& costs = planner->costs_;
+  costs.seconds = planner->options_.seconds;
+  if (costs.seconds == nullptr) costs.seconds = [=](const Graph& graph) { return MeasuredSeconds(graph, *device); };
+  costs.groups = [=](const Graph& graph) { return device->Partition(graph); };
   return planner;
 }
 
+StepPlanner::StepPlanner(const TrainConfig& config, StepGraphs graphs, Device& memory_of, Options options)
+    : memory_of_(memory_of),
+      options_(std::move(options)),
+      micro_batches_(config.step.micro_batches),
+      configured_(config.places),
+      graphs_(std::move(graphs)) {}
+
 absl::StatusOr<double> StepPlanner::CachedSeconds(const Graph& graph) {
+  if (cluster_ == nullptr) return 0;
   const uint64_t key = graph.CanonicalHash();
   const auto found = seconds_.find(key);
   if (found != seconds_.end()) return found->second;
@@ -103,7 +120,7 @@ absl::StatusOr<StepPlanner::PartCost> StepPlanner::CostOfPart(const Graph& graph
   ASSIGN_OR_RETURN(const RankGraph part, GraphOfRank(cut, /*rank=*/0, degree));
   PartCost cost;
   ASSIGN_OR_RETURN(cost.seconds, CachedSeconds(part.graph));
-  cost.seconds += ExchangeSeconds(cut, cluster_, degree);
+  if (cluster_ != nullptr) cost.seconds += ExchangeSeconds(cut, *cluster_, degree);
   for (const ShardedLeaf& state : part.states) {
     cost.kept_bytes += state.whole.num_bytes() / (state.axis < 0 ? 1 : degree);
   }
@@ -133,9 +150,10 @@ void StepPlanner::NoteAlike(Plan* plan) const {
   if (micro_batches_ % plan->mesh.replicas() == 0) plan->alike = {0};
 }
 
-absl::StatusOr<GraphStep> StepPlanner::PlanOfStages(const RankLayout& layout, const StateAxes& places) {
+absl::StatusOr<GraphStep> StepPlanner::PlanOfStages(const RankLayout& layout, const StateAxes& places,
+                                                    const Graph& gradients) {
   ASSIGN_OR_RETURN(const PipelinePlan stages,
-                   PlanPipeline(graphs_.gradients, graphs_.step, graphs_.updated, layout.pipeline(), costs_));
+                   PlanPipeline(gradients, graphs_.step, graphs_.updated, layout.pipeline(), CutBy()));
   StateAxes placed, axes;
   if (layout.tp > 1) {
     ASSIGN_OR_RETURN(placed, PlacedStates(stages.gradients, places, Signature(stages.gradients).input_names));
@@ -154,10 +172,10 @@ absl::StatusOr<GraphStep> StepPlanner::PlanOfStages(const RankLayout& layout, co
   return made;
 }
 
-absl::StatusOr<GraphStep> StepPlanner::PlanOfWhole(const RankLayout& layout) {
+absl::StatusOr<GraphStep> StepPlanner::PlanOfWhole(const RankLayout& layout, const Graph& gradients) {
   const int zero = layout.dp > 1 ? layout.zero : 0;
-  ASSIGN_OR_RETURN(const LayeredStep cut,
-                   CutStep(graphs_.gradients, graphs_.step, graphs_.updated, {.zero = zero, .groups = costs_.groups}));
+  ASSIGN_OR_RETURN(const LayeredStep cut, CutStep(gradients, graphs_.step, graphs_.updated,
+                                                  {.bucket_bytes = options_.bucket_bytes, .groups = CutBy().groups}));
   const StateAxes axes = zero > 0 ? ZeroAxes(graphs_.step, layout.dp, zero) : StateAxes();
   GraphStep made{PlanOfLayers(cut.gradients, cut.layers, graphs_.step, MeshOf(layout), micro_batches_,
                               CutsOf(cut.gradients, graphs_.step, axes))};
@@ -170,8 +188,9 @@ absl::StatusOr<GraphStep> StepPlanner::PlanOfWhole(const RankLayout& layout) {
   return made;
 }
 
-absl::StatusOr<GraphStep> StepPlanner::PlanOfGroups(const RankLayout& layout, const StateAxes& places) {
-  ASSIGN_OR_RETURN(const Graph unpacked, UnpackedGradients());
+absl::StatusOr<GraphStep> StepPlanner::PlanOfGroups(const RankLayout& layout, const StateAxes& places,
+                                                    const Graph& gradients) {
+  ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, graphs_.step));
   ASSIGN_OR_RETURN(const StateAxes placed, PlacedStates(unpacked, places, Signature(unpacked).input_names));
   const auto ranks = static_cast<int>(layout.ranks());
   const StateAxes axes = layout.zero > 0 ? ZeroAxes(graphs_.step, ranks, layout.zero) : StateAxes();
@@ -190,6 +209,7 @@ absl::StatusOr<GraphStep> StepPlanner::PlanOfGroups(const RankLayout& layout, co
 }
 
 absl::Status StepPlanner::AddUpdate(const RankLayout& layout, const StateAxes& places, GraphStep* made) {
+  if (cluster_ == nullptr) return absl::OkStatus();
   if (layout.pass_ranks() > 1 && layout.pp == 1 && layout.zero == 0) {
     ASSIGN_OR_RETURN(const Graph unpacked, UnpackedGradients());
     ASSIGN_OR_RETURN(const StateAxes states, PlacedStates(graphs_.step, places, Signature(unpacked).input_names));
@@ -207,18 +227,36 @@ absl::Status StepPlanner::AddUpdate(const RankLayout& layout, const StateAxes& p
   return absl::OkStatus();
 }
 
-absl::StatusOr<GraphStep> StepPlanner::PlanOf(const RankLayout& layout, const StateAxes& places) {
+absl::StatusOr<GraphStep> StepPlanner::PlanOf(const RankLayout& layout, const StateAxes& places,
+                                              const Graph& gradients) {
   if (layout.zero < 2 && micro_batches_ < layout.dp) {
     return absl::InvalidArgumentError(
         absl::StrCat("data.micro_batches: found ", micro_batches_, ", expected at least dp, ", layout.dp));
   }
   const StateAxes& used = places.empty() ? configured_ : places;
   if (layout.tp > 1) RETURN_IF_ERROR(CheckPlaces(used, layout.tp));
-  ASSIGN_OR_RETURN(GraphStep made, layout.pp > 1             ? PlanOfStages(layout, used)
-                                   : layout.pass_ranks() > 1 ? PlanOfGroups(layout, used)
-                                                             : PlanOfWhole(layout));
+  ASSIGN_OR_RETURN(GraphStep made, layout.pp > 1             ? PlanOfStages(layout, used, gradients)
+                                   : layout.pass_ranks() > 1 ? PlanOfGroups(layout, used, gradients)
+                                                             : PlanOfWhole(layout, gradients));
   RETURN_IF_ERROR(AddUpdate(layout, used, &made));
   return made;
+}
+
+absl::StatusOr<Rematerialization> StepPlanner::Fit(const RankLayout& layout, const StateAxes& places, int64_t limit,
+                                                   bool measured) {
+  const auto run_of = [&](const Graph& gradients) -> absl::StatusOr<LayeredPlan> {
+    LayeredPlan plan;
+    if (layout.pp == 1) {
+      const LayeredOptions layers{.bucket_bytes = options_.bucket_bytes, .groups = CutBy().groups};
+      ASSIGN_OR_RETURN(plan, PlanLayers(gradients, graphs_.step, graphs_.updated, layers,
+                                        [&](const Graph& layer) { return CachedBytes(layer, layer); }));
+    }
+    const auto made = PlanOf(layout, places, gradients);
+    if (!made.ok()) return ErrorAt(absl::StrCat("the layout ", distributed::PrintLayout(layout)), made.status());
+    plan.bytes = made->bytes();
+    return plan;
+  };
+  return FitPlan(graphs_.gradients, memory_of_, limit, measured, run_of, /*pointwise_only=*/layout.tp > 1);
 }
 
 }  // namespace rewright

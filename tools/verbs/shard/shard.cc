@@ -92,7 +92,7 @@ absl::StatusOr<std::vector<sharding::Placement>> ChosenPlacements(const ShardFla
                                                                   int degree, const distributed::Cluster& cluster,
                                                                   ProvedLaws& laws, Console& console) {
   ASSIGN_OR_RETURN(const PlacementChoice choice, PlacementsOfModel(graph, degree, cluster, std::ref(laws)));
-  const LayoutFile file{"", choice.Placements()};
+  const LayoutFile file{.placements = choice.Placements()};
   console.Result(absl::StrFormat("layout:   %d of %d tensors are cut; %.4g s by estimate, of %d layouts",
                                  file.placements.size(), choice.tensors.size(), choice.cost.seconds, choice.tried));
   Json& json = console.json();

@@ -46,7 +46,7 @@ struct SimulateFlags {
   std::string model, cluster;
   std::string layout;
   std::string collectives;
-  std::string plan, trace, profile;
+  std::string plan, trace, profile, save;
   int64_t devices = 0, most_simulated = 60;
   bool explain = false, overlap = false;
 };
@@ -58,6 +58,11 @@ auto Parsed(const std::string& path, const Parse& parse) -> decltype(parse(std::
   auto parsed = parse(text);
   if (!parsed.ok()) return ErrorAt(path, parsed.status());
   return parsed;
+}
+
+std::string BytesText(int64_t bytes) {
+  const auto number = static_cast<double>(bytes);
+  return number < 1e9 ? absl::StrFormat("%.1f MB", number / 1e6) : absl::StrFormat("%.1f GB", number / 1e9);
 }
 
 double Share(double part, double seconds) { return 100 * part / std::max(seconds, 1e-300); }
@@ -86,10 +91,11 @@ void Show(const distributed::Mesh& mesh, const distributed::Cluster& cluster, co
     json["busy"][cluster.levels[k].name] = step.busy[k];
   }
   if (memory_bytes > 0) {
-    console.Result(absl::StrFormat("memory:   %.1f GB of %.1f GB of the fullest device",
-                                   static_cast<double>(memory_bytes) / 1e9,
-                                   static_cast<double>(cluster.memory_bytes) / 1e9));
+    console.Result(absl::StrCat("memory:   ", BytesText(memory_bytes), " of ", BytesText(cluster.memory_bytes),
+                                " of the fullest device"));
     json["memory_bytes"] = memory_bytes;
+    json["fits"] = memory_bytes <= cluster.memory_bytes;
+    if (memory_bytes > cluster.memory_bytes) console.Warning("the step does not fit into the memory of the devices");
     return;
   }
   const auto most = std::max_element(step.peak_bytes.begin(), step.peak_bytes.end());
@@ -157,26 +163,36 @@ absl::StatusOr<Answer> SimulateConfig(const SimulateFlags& flags, const distribu
   };
   StepPlanner::Options planning{.seconds = nullptr, .cut = CutsByLaws()};
   if (!flags.profile.empty()) planning.seconds = [cpu](const Graph& graph) { return MeasuredSeconds(graph, *cpu); };
-  LayoutFile chosen{flags.layout, {}};
-  if (IsAutoLayout(flags.layout)) {
+  LayoutFile chosen{.layout = flags.layout};
+  if (IsLayoutFile(flags.layout)) {
+    ASSIGN_OR_RETURN(const std::string text, ReadText(flags.layout));
+    ASSIGN_OR_RETURN(chosen, ParseLayoutFile(text, flags.layout));
+  } else if (IsAutoLayout(flags.layout)) {
     const int devices = flags.devices > 0 ? static_cast<int>(flags.devices) : cluster.devices();
     LayoutChoiceOptions options{.ranks = devices, .layout = flags.layout, .memory_bytes = cluster.memory_bytes};
     options.load = load;
+    options.measured = !flags.profile.empty();
     options.planner = planning;
     options.collectives = OptionsOf(flags, "direct").collectives;
     ASSIGN_OR_RETURN(const LayoutChoice choice, ChooseLayout(config, cluster, *cpu, options));
     session.console.json().update(ShowChoice(choice, flags.explain, session.console));
     chosen = choice.File();
+    if (!flags.save.empty()) RETURN_IF_ERROR(WriteOutput(flags.save, PrintLayoutFile(chosen, choice.reasons)));
   }
-  ASSIGN_OR_RETURN(const RankLayout layout, TakeLayout(chosen, /*file=*/"", &config));
+  ASSIGN_OR_RETURN(const RankLayout layout,
+                   TakeLayout(chosen, IsLayoutFile(flags.layout) ? flags.layout : "", &config));
   ASSIGN_OR_RETURN(const TrainableModel model, load(config));
   ASSIGN_OR_RETURN(const std::unique_ptr<StepPlanner> planner,
                    StepPlanner::Create(config, model, cluster, *cpu, planning));
-  ASSIGN_OR_RETURN(const GraphStep made, planner->PlanOf(layout));
+  ASSIGN_OR_RETURN(GraphStep made, planner->PlanOf(layout));
+  if (chosen.memory_bytes > 0) {
+    ASSIGN_OR_RETURN(const Rematerialization less,
+                     planner->Fit(layout, {}, chosen.memory_bytes, !flags.profile.empty()));
+    ASSIGN_OR_RETURN(made, planner->PlanOf(layout, {}, less.graph));
+  }
   ASSIGN_OR_RETURN(const distributed::SimulatedStep step,
                    distributed::Simulate(made.plan, cluster, OptionsOf(flags, "direct")));
-  const int64_t most = *std::max_element(step.peak_bytes.begin(), step.peak_bytes.end());
-  Show(made.plan.mesh, cluster, step, most + made.kept_bytes, session.console);
+  Show(made.plan.mesh, cluster, step, made.bytes(), session.console);
   const double samples = static_cast<double>(config.batch) / step.seconds;
   session.console.Result(absl::StrFormat("rate:     %.1f samples/s", samples));
   session.console.json()["samples_per_second"] = samples;
@@ -201,8 +217,6 @@ absl::StatusOr<Answer> SimulateModel(const SimulateFlags& flags, const distribut
   const double tokens = static_cast<double>(model.batch * model.sequence) / time.step.seconds / mesh.ranks();
   console.Result(absl::StrFormat("rate:     %.1f tokens/s a device", tokens));
   console.json()["tokens_per_second"] = tokens;
-  console.json()["fits"] = time.memory_bytes <= cluster.memory_bytes;
-  if (time.memory_bytes > cluster.memory_bytes) console.Warning("the step does not fit into the memory of the devices");
   if (flags.plan.empty() && flags.trace.empty()) return Answer::kYes;
   ASSIGN_OR_RETURN(const distributed::DescribedStep step, distributed::PlanDescribed(model, layout, cluster));
   if (!flags.plan.empty()) {
@@ -218,8 +232,8 @@ absl::StatusOr<Answer> SimulateModel(const SimulateFlags& flags, const distribut
 }
 
 absl::StatusOr<Answer> Simulate(const SimulateFlags& flags, Session& session) {
-  RETURN_IF_ERROR(
-      CheckOutputs({{"--trace", flags.trace}, {"--plan", flags.plan}}, {flags.model, flags.cluster}, session));
+  RETURN_IF_ERROR(CheckOutputs({{"--trace", flags.trace}, {"--plan", flags.plan}, {"--save-layout", flags.save}},
+                               {flags.model, flags.cluster}, session));
   ASSIGN_OR_RETURN(const distributed::Cluster cluster, distributed::ReadCluster(flags.cluster));
   if (!absl::EndsWith(flags.model, ".json")) {
     if (flags.layout.empty() && flags.plan.empty()) return SimulatePlan(flags, cluster, session);
@@ -231,6 +245,9 @@ absl::StatusOr<Answer> Simulate(const SimulateFlags& flags, Session& session) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(flags.model));
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const bool is_config = json.is_object() && json.contains("model");
+  if (!flags.save.empty() && !(is_config && IsAutoLayout(flags.layout))) {
+    return absl::InvalidArgumentError("--save-layout: is given, expected a configuration with --layout auto");
+  }
   return is_config ? SimulateConfig(flags, cluster, session) : SimulateModel(flags, cluster, session);
 }
 
@@ -248,7 +265,7 @@ Action DeclareSimulate(CommandLine& line) {
       .Type("FILE.json|NAME");
   line.Add("--layout", &flags->layout,
            "Of a model: dp=N,tp=N,pp=N,zero=0..3,micro=M,schedule=..,chunks=C,remat=none|full,overlap=0|1,ep=N; auto: "
-           "the one with the shortest step that fits")
+           "the one with the shortest step that fits; of a configuration also F.layout")
       .Type("LAYOUT");
   line.AddInt("--devices", &flags->devices, 1, 1 << 16,
               "How many devices auto shares the work between (default all of the cluster)")
@@ -258,6 +275,9 @@ Action DeclareSimulate(CommandLine& line) {
       .Type("N");
   line.AddSwitch("--overlap", &flags->overlap, "auto: products beside collectives of tensor parallel (overlap=1)");
   line.AddSwitch("--explain", &flags->explain, "auto: show what the next best layouts take");
+  line.AddOutputPath("--save-layout", &flags->save,
+                     "Of a configuration, with --layout auto: write the choice, for --layout F.layout")
+      .Type("F.layout");
   std::vector<std::string> ways;
   for (const auto& [name, way] : kWays) ways.push_back(name);
   line.AddChoice("--collectives", &flags->collectives, ways,

@@ -72,7 +72,7 @@ double SecondsOf(const Graph& graph, const Schedule& schedule, const StepCosts& 
   return seconds + copies.waited + costs.second_tier->lost * copies.copied;
 }
 
-absl::Status Unreachable(const StepMemory& least, Device& device, int64_t limit) {
+absl::Status LimitError(const StepMemory& least, Device& device, int64_t limit) {
   const std::optional<SecondTier> tier = device.second_tier(/*measured=*/false);
   return absl::ResourceExhaustedError(absl::StrCat(
       "--memory-limit: found ", Megabytes(limit), "; the least that was reached is ", Megabytes(least.run.bytes),
@@ -176,30 +176,12 @@ absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& grap
   return memory;
 }
 
-absl::StatusOr<Rematerialization> FitMemory(const Graph& graph, Device& device, int64_t limit, bool measured,
-                                            const std::function<absl::StatusOr<LayeredPlan>(const Graph&)>& layers,
-                                            bool pointwise_only) {
-  RETURN_IF_ERROR(CheckLaws());
+namespace {
+
+// Without a plan.
+RematerializeOptions OptionsOf(Device& device, int64_t limit, bool measured) {
   RematerializeOptions options;
-  options.pointwise_only = pointwise_only;
-  if (limit > 0 && layers == nullptr) options.second_tier = device.second_tier(measured);
-  bool in_layers = layers != nullptr;  // candidates are found in the order in which layers run
-  options.plan = [&](const Graph& candidate) -> absl::StatusOr<RunPlan> {
-    StepCosts costs{{}, options.second_tier};
-    ASSIGN_OR_RETURN(costs.seconds, options.seconds(candidate));
-    ASSIGN_OR_RETURN(StepMemory memory, MemoryOf(candidate, device, &costs));
-    if (layers != nullptr) {
-      ASSIGN_OR_RETURN(LayeredPlan plan, layers(candidate));
-      memory.run.bytes = memory.state_bytes + plan.bytes;
-      in_layers = in_layers && !plan.groups.empty();
-      if (in_layers) {
-        memory.run.groups = std::move(plan.groups);
-        memory.run.live = std::move(plan.live);
-      }
-    }
-    return std::move(memory.run);
-  };
-  options.seconds = [&](const Graph& candidate) -> absl::StatusOr<std::vector<double>> {
+  options.seconds = [&device, measured](const Graph& candidate) -> absl::StatusOr<std::vector<double>> {
     if (measured) return MeasuredSeconds(candidate, device);
     std::vector<double> seconds = GuessedSeconds(candidate);
     for (size_t i = 0; i < seconds.size(); ++i) {
@@ -208,19 +190,60 @@ absl::StatusOr<Rematerialization> FitMemory(const Graph& graph, Device& device, 
     return seconds;
   };
   if (limit > 0) options.limit = limit;
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<Rematerialization> FitMemory(const Graph& graph, Device& device, int64_t limit, bool measured) {
+  RETURN_IF_ERROR(CheckLaws());
+  RematerializeOptions options = OptionsOf(device, limit, measured);
+  if (limit > 0) options.second_tier = device.second_tier(measured);
+  options.plan = [&](const Graph& candidate) -> absl::StatusOr<RunPlan> {
+    StepCosts costs{{}, options.second_tier};
+    ASSIGN_OR_RETURN(costs.seconds, options.seconds(candidate));
+    ASSIGN_OR_RETURN(StepMemory memory, MemoryOf(candidate, device, &costs));
+    return std::move(memory.run);
+  };
   ASSIGN_OR_RETURN(Rematerialization found, Rematerialize(graph, options));
-  if (in_layers) {  // what waits between two layers is not all that takes memory: each computes something, too
-    in_layers = false;
-    ASSIGN_OR_RETURN(Rematerialization other, Rematerialize(graph, options));
-    const auto fits = [&](const Rematerialization& one) { return limit > 0 && one.bytes <= limit; };
-    const bool better = fits(found) && fits(other) ? other.seconds < found.seconds : other.bytes < found.bytes;
-    if (better) found = std::move(other);
-  }
   const bool has_room = found.stored_bytes == 0 || found.stored_bytes <= options.second_tier->bytes;
   if (limit <= 0 || (found.bytes <= limit && has_room)) return found;
-  ASSIGN_OR_RETURN(StepMemory least, MemoryOf(found.graph, device));
-  least.run.bytes = found.bytes;  // in layers another one
-  return Unreachable(least, device, limit);
+  return Unreachable(found, device, limit);
+}
+
+absl::Status Unreachable(const Rematerialization& least, Device& device, int64_t limit) {
+  ASSIGN_OR_RETURN(StepMemory memory, MemoryOf(least.graph, device));
+  memory.run.bytes = least.bytes;  // another one where the graph does not run as one
+  return LimitError(memory, device, limit);
+}
+
+absl::StatusOr<Rematerialization> FitPlan(const Graph& graph, Device& device, int64_t limit, bool measured,
+                                          const std::function<absl::StatusOr<LayeredPlan>(const Graph&)>& plan,
+                                          bool pointwise_only) {
+  RETURN_IF_ERROR(CheckLaws());
+  RematerializeOptions options = OptionsOf(device, limit, measured);
+  options.pointwise_only = pointwise_only;
+  bool in_layers = true;  // candidates are found in the order in which layers run
+  options.plan = [&](const Graph& candidate) -> absl::StatusOr<RunPlan> {
+    StepCosts costs;
+    ASSIGN_OR_RETURN(costs.seconds, options.seconds(candidate));
+    ASSIGN_OR_RETURN(StepMemory memory, MemoryOf(candidate, device, &costs));
+    ASSIGN_OR_RETURN(LayeredPlan made, plan(candidate));
+    memory.run.bytes = made.bytes;
+    in_layers = in_layers && !made.groups.empty();
+    if (in_layers) {
+      memory.run.groups = std::move(made.groups);
+      memory.run.live = std::move(made.live);
+    }
+    return std::move(memory.run);
+  };
+  ASSIGN_OR_RETURN(Rematerialization found, Rematerialize(graph, options));
+  if (!in_layers) return found;
+  in_layers = false;  // what waits between two layers is not all that takes memory: each computes something, too
+  ASSIGN_OR_RETURN(Rematerialization other, Rematerialize(graph, options));
+  const auto fits = [&](const Rematerialization& one) { return limit > 0 && one.bytes <= limit; };
+  const bool better = fits(found) && fits(other) ? other.seconds < found.seconds : other.bytes < found.bytes;
+  return better ? std::move(other) : std::move(found);
 }
 
 absl::StatusOr<Rematerialization> FitMemory(const RankGraph& part, Device& device, int64_t limit) {
@@ -235,7 +258,7 @@ absl::StatusOr<Rematerialization> FitMemory(const RankGraph& part, Device& devic
   ASSIGN_OR_RETURN(Rematerialization found, Rematerialize(part.graph, options));
   if (limit <= 0 || found.bytes <= limit) return found;
   ASSIGN_OR_RETURN(const StepMemory least, MemoryOfPart(part, found.graph, device));
-  return Unreachable(least, device, limit);
+  return LimitError(least, device, limit);
 }
 
 std::vector<std::string> OffloadedTexts(const Rematerialization& found, const Graph& graph) {

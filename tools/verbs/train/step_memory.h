@@ -38,12 +38,16 @@ absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& grap
 // Values that are free to compute are computed again where that lowers the peak. `limit` 0: no others are; else as many
 // as it takes for RunPlan::bytes not to exceed it, by measured costs or, without `measured`, by a guess; and where the
 // device has a second tier, values wait there. Error: the limit cannot be reached.
-//
-// `layers`: how a graph runs that does not run as one; null: as its schedule says. Layers leave the second tier alone.
-// `pointwise_only`: as in RematerializeOptions.
-absl::StatusOr<Rematerialization> FitMemory(
-    const Graph& graph, Device& device, int64_t limit, bool measured,
-    const std::function<absl::StatusOr<LayeredPlan>(const Graph&)>& layers = nullptr, bool pointwise_only = false);
+absl::StatusOr<Rematerialization> FitMemory(const Graph& graph, Device& device, int64_t limit, bool measured);
+
+// Likewise for a graph that does not run as one, but as `plan` says, whose bytes are all that the limit is for. Nothing
+// waits in a second tier. What exceeds the limit is no error: the least that was reached is given. `pointwise_only`: as
+// in RematerializeOptions.
+absl::StatusOr<Rematerialization> FitPlan(const Graph& graph, Device& device, int64_t limit, bool measured,
+                                          const std::function<absl::StatusOr<LayeredPlan>(const Graph&)>& plan,
+                                          bool pointwise_only = false);
+// The error of a limit that was not reached.
+absl::Status Unreachable(const Rematerialization& least, Device& device, int64_t limit);
 
 // The offloaded values, most bytes first: "12 x 9.4 MB f32[768,3072] of matmul".
 std::vector<std::string> OffloadedTexts(const Rematerialization& found, const Graph& graph);

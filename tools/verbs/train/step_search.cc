@@ -11,13 +11,13 @@
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "runtime/training/optimizer.h"
-#include "runtime/training/parallel/layered_plan.h"
 #include "runtime/training/step.h"
 #include "search/optimize/optimize.h"
 #include "search/rewriter.h"
 #include "substitutions/lowering.h"
 #include "tools/program/interrupt.h"
 #include "tools/program/progress.h"
+#include "tools/verbs/layout/step_planner.h"
 #include "tools/verbs/train/joint_search.h"
 #include "tools/verbs/train/step_memory.h"
 
@@ -210,20 +210,13 @@ absl::StatusOr<StoredStep> RewriteWholeStep(const WholeStep& step, const StepSea
 
 namespace {
 
-using Planner = std::function<absl::StatusOr<LayeredPlan>(const Graph&)>;
-
-// The choice of the values that are kept.
-struct Keeping {
-  bool chosen = false;  // else everything is kept
-  int64_t limit = 0;    // of bytes; 0: none
-  Planner layers;
-  bool pointwise_only = false;
-};
+// Chooses the values that are kept; null: all of them.
+using Keeping = std::function<absl::StatusOr<Rematerialization>(const Graph&)>;
 
 absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags, const Keeping& keeping,
                                 const Engine& engine, Communicator& ranks, Session& session) {
   ASSIGN_OR_RETURN(const Lowering lowering, LowerGradients(step));
-  const bool chosen = keeping.chosen && !flags.keep_all;
+  const bool chosen = keeping != nullptr && !flags.keep_all;
   if (engine.device() == nullptr || (flags.seconds <= 0 && !chosen)) return lowering.graph;
   const auto rewrite = [&]() -> absl::StatusOr<Graph> {
     Graph faster = lowering.graph;
@@ -235,8 +228,7 @@ absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags,
       faster = report.graph;
     }
     if (!chosen) return faster;
-    ASSIGN_OR_RETURN(const Rematerialization less, FitMemory(faster, *engine.device(), keeping.limit, flags.measured,
-                                                             keeping.layers, keeping.pointwise_only));
+    ASSIGN_OR_RETURN(const Rematerialization less, keeping(faster));
     if (less.replaced > 0) Report(less, faster, flags, session.console);
     return less.graph;
   };
@@ -253,8 +245,11 @@ absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags,
 
 absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const RankLayout& layout,
                                   const Engine& engine, Communicator& ranks, Session& session) {
-  Keeping keeping{.chosen = layout.group_size() == 1};
-  if (layout.zero == 0) keeping.limit = flags.memory_limit;  // else no rank has all states
+  Keeping keeping;
+  if (layout.group_size() == 1) {
+    const int64_t limit = layout.zero == 0 ? flags.memory_limit : 0;  // else no rank has all states
+    keeping = [&, limit](const Graph& graph) { return FitMemory(graph, *engine.device(), limit, flags.measured); };
+  }
   return Rewritten(step, flags, keeping, engine, ranks, session);
 }
 
@@ -262,37 +257,14 @@ absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step
                                        const std::vector<std::string>& updated, const TrainConfig& config,
                                        const SharingOptions& sharing, const StepSearchFlags& flags,
                                        const Engine& engine, Communicator& ranks, Session& session) {
-  const RankLayout& layout = sharing.layout;
-  StateAxes placed;
-  if (layout.pp > 1 && layout.tp > 1) {
-    ASSIGN_OR_RETURN(placed, PlacesOfPasses(gradients, config, layout.tp));
-  }
-  const auto bytes_of = [&](const Graph& subgraph) -> absl::StatusOr<SubgraphBytes> {
-    const StateAxes axes = PlacesOfPass(subgraph, placed);
-    if (axes.empty()) return BytesOfSubgraph(subgraph, *engine.device());
-    ASSIGN_OR_RETURN(const Graph cut, sharing.cut_alone(WithoutTriggers(subgraph), axes, layout.tp));
-    ASSIGN_OR_RETURN(const RankGraph part, GraphOfRank(cut, 0, layout.tp));
-    return BytesOfSubgraph(part, *engine.device());
-  };
-  Keeping keeping{.chosen = layout.pass_ranks() == 1 || layout.pp > 1, .limit = flags.memory_limit};
-  keeping.pointwise_only = layout.tp > 1;
-  if (layout.pp > 1) {
-    const int64_t micro_batches = config.step.micro_batches;
-    const int64_t count = micro_batches / layout.dp + (micro_batches % layout.dp == 0 ? 0 : 1);  // of a group
-    keeping.layers = [&, count](const Graph& candidate) -> absl::StatusOr<LayeredPlan> {
-      const auto plan = PlanPipeline(candidate, step, updated, layout.pipeline(), sharing.device);
-      if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
-      LayeredPlan made;
-      ASSIGN_OR_RETURN(made.bytes, PipelineBytes(*plan, step, count, layout.schedule, bytes_of));
-      // No rank has all of them.
-      for (Value state : candidate.states()) made.bytes -= candidate.type(state).num_bytes();
-      return made;
-    };
-  } else {
-    keeping.layers = [&](const Graph& candidate) {
-      LayeredOptions layers{.zero = layout.zero, .bucket_bytes = sharing.bucket_bytes};
-      layers.groups = sharing.device.groups;
-      return PlanLayers(candidate, step, updated, layers, ranks.size(), bytes_of);
+  Keeping keeping;
+  if (sharing.layout.pass_ranks() == 1 || sharing.layout.pp > 1) {
+    keeping = [&](const Graph& graph) -> absl::StatusOr<Rematerialization> {
+      StepPlanner planner(config, {.step = step, .gradients = graph, .updated = updated}, *engine.device(),
+                          {.cut = sharing.cut_alone, .stages = sharing.device, .bucket_bytes = sharing.bucket_bytes});
+      ASSIGN_OR_RETURN(Rematerialization less, planner.Fit(sharing.layout, {}, flags.memory_limit, flags.measured));
+      if (flags.memory_limit <= 0 || less.bytes <= flags.memory_limit) return less;
+      return Unreachable(less, *engine.device(), flags.memory_limit);
     };
   }
   return Rewritten(gradients, flags, keeping, engine, ranks, session);

@@ -38,7 +38,7 @@ absl::StatusOr<StoredStep> RewriteWholeStep(const WholeStep& step, const StepSea
                                             Session& session);
 
 // Likewise the graph of one of several micro-batches, whose gradients `step` takes: recomputation is judged by the
-// memory that its layers or stages take on a rank (runtime/training/parallel/layered_plan.h, pipeline.h).
+// memory that a rank takes by its list (tools/verbs/layout/step_planner.h).
 absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step,
                                        const std::vector<std::string>& updated, const TrainConfig& config,
                                        const SharingOptions& sharing, const StepSearchFlags& flags,

@@ -325,8 +325,10 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   options.ranks = &ranks;
   ASSIGN_OR_RETURN(Engine engine,
                    Engine::Open(flags.device, session.flags.threads, ranks.rank() == 0 ? flags.profile : ""));
-  ASSIGN_OR_RETURN(const RankLayout layout, LayoutOfRun(flags.layout, flags.search.memory_limit, !flags.profile.empty(),
-                                                        options.data_folder, engine, ranks, session, &config));
+  flags.search.measured = !flags.profile.empty();
+  options.sharing.bucket_bytes = static_cast<int64_t>(flags.bucket_mb * (1 << 20));
+  ASSIGN_OR_RETURN(const RankLayout layout, LayoutOfRun(flags.layout, options.data_folder, options.sharing.bucket_bytes,
+                                                        engine, ranks, session, &flags.search, &config));
   ASSIGN_OR_RETURN(LoadedModel loaded, LoadTrainedModel(config, options.data_folder, console));
   if (flags.second_tier > 0) {
     RETURN_IF_ERROR(engine.Wrap([&](std::unique_ptr<Device> device) {
@@ -335,7 +337,6 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
                                                    .threads = static_cast<int>(session.flags.threads)});
     }));
   }
-  flags.search.measured = !flags.profile.empty();
   options.rewrite = [&](const Graph& step) { return RewriteStep(step, flags.search, layout, engine, ranks, session); };
   options.rewrite_gradients = [&](const Graph& gradients, const Graph& step, const std::vector<std::string>& updated) {
     return RewriteGradients(gradients, step, updated, config, options.sharing, flags.search, engine, ranks, session);
@@ -356,7 +357,6 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
     if (!plan.ok()) return ErrorAt(flags.lists, plan.status());
     options.sharing.lists = *std::move(plan);
   }
-  options.sharing.bucket_bytes = static_cast<int64_t>(flags.bucket_mb * (1 << 20));
   options.sharing.cut = [&](const Graph& graph, const StateAxes& axes, int degree, Communicator& over,
                             bool exact_only) { return CutStep(graph, axes, degree, over, exact_only, console); };
   options.sharing.cut_alone = CutsByLaws();

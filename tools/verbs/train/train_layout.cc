@@ -19,14 +19,14 @@
 namespace rewright {
 namespace {
 
-absl::StatusOr<LayoutChoice> Chosen(const LayoutFlags& flags, int64_t memory_limit, bool measured,
-                                    const std::string& folder, const Engine& engine,
-                                    const distributed::Cluster& cluster, int ranks, const TrainConfig& config) {
+absl::StatusOr<LayoutChoice> Chosen(const LayoutFlags& flags, const StepSearchFlags& search, const std::string& folder,
+                                    int64_t bucket_bytes, const Engine& engine, const distributed::Cluster& cluster,
+                                    int ranks, const TrainConfig& config) {
   LayoutChoiceOptions options{.ranks = ranks, .layout = flags.layout, .memory_bytes = cluster.memory_bytes};
-  if (memory_limit > 0) {
-    options.memory_bytes = memory_limit;
-    options.may_exceed = true;  // what does not fit is computed again
-  }
+  if (search.memory_limit > 0) options.memory_bytes = search.memory_limit;
+  options.keep_all = search.keep_all || engine.device() == nullptr;
+  options.measured = search.measured;
+  options.planner.bucket_bytes = bucket_bytes;
   options.load = [&](const TrainConfig& at) -> absl::StatusOr<TrainableModel> {
     Console silent;  // the run itself loads it once more
     silent.Mute();
@@ -39,8 +39,12 @@ absl::StatusOr<LayoutChoice> Chosen(const LayoutFlags& flags, int64_t memory_lim
   if (device == nullptr) {
     ASSIGN_OR_RETURN(cpu, MakeDevice("cpu"));
     device = cpu.get();
-  } else if (measured) {
-    options.planner.seconds = [device](const Graph& graph) { return MeasuredSeconds(graph, *device); };
+  } else {  // stages are those of the run
+    options.planner.stages.groups = [device](const Graph& graph) { return device->Partition(graph); };
+    if (search.measured) {
+      options.planner.seconds = [device](const Graph& graph) { return MeasuredSeconds(graph, *device); };
+      options.planner.stages.seconds = options.planner.seconds;
+    }
   }
   return ChooseLayout(config, cluster, *device, options);
 }
@@ -81,6 +85,16 @@ Json ShowChoice(const LayoutChoice& choice, bool explain, Console& console) {
   json["estimated_seconds"] = best.seconds;
   json["estimated_bytes"] = best.bytes;
   json["layouts"] = choice.tried;
+  if (best.again) {
+    console.Result(absl::StrFormat(
+        "memory:   a step that keeps everything takes %.1f MB of a rank, which has %.1f MB: values are computed again, "
+        "by "
+        "%d uses of the law %s; %+.1f %% of the time",
+        static_cast<double>(best.again->bytes) / 1e6, static_cast<double>(best.again->memory_bytes) / 1e6,
+        best.again->replaced, kRecomputationRule, 100 * (best.seconds / best.again->seconds - 1)));
+    json["computed_again"] = best.again->replaced;
+    json["bytes_of_all"] = best.again->bytes;
+  }
   if (!explain) return json;
   for (const std::string& reason : choice.reasons) console.Result(absl::StrCat("why:      ", reason));
   for (const LayoutCandidate& other : choice.found) {
@@ -103,18 +117,34 @@ absl::StatusOr<RankLayout> TakeLayout(const LayoutFile& layout, const std::strin
   return parsed;
 }
 
-absl::StatusOr<RankLayout> LayoutOfRun(const LayoutFlags& flags, int64_t memory_limit, bool measured,
-                                       const std::string& folder, const Engine& engine, Communicator& ranks,
-                                       Session& session, TrainConfig* config) {
+namespace {
+
+// Takes the memory for which values of a layout are computed again, where the user has given no limit.
+absl::Status TakeMemory(const LayoutFile& layout, const std::string& file, StepSearchFlags* search) {
+  if (layout.memory_bytes == 0) return absl::OkStatus();
+  if (search->keep_all) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--keep-all: found memory ", layout.memory_bytes, " in ", file, ", expected one of both"));
+  }
+  if (search->memory_limit == 0) search->memory_limit = layout.memory_bytes;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<RankLayout> LayoutOfRun(const LayoutFlags& flags, const std::string& folder, int64_t bucket_bytes,
+                                       const Engine& engine, Communicator& ranks, Session& session,
+                                       StepSearchFlags* search, TrainConfig* config) {
   if (!IsAutoLayout(flags.layout)) {
     if (!flags.cluster.empty() || flags.explain || !flags.save.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("--cluster, --explain and --save-layout: found --layout ",
                                                      flags.layout, ", expected --layout auto"));
     }
-    LayoutFile given{flags.layout, {}};
+    LayoutFile given{.layout = flags.layout};
     if (IsLayoutFile(flags.layout)) {
       ASSIGN_OR_RETURN(const std::string text, ReadText(flags.layout));
       ASSIGN_OR_RETURN(given, ParseLayoutFile(text, flags.layout));
+      RETURN_IF_ERROR(TakeMemory(given, flags.layout, search));
     }
     ASSIGN_OR_RETURN(const RankLayout checked, distributed::ParseLayout(given.layout, ranks.size()));
     if (given.layout.empty()) return checked;
@@ -129,13 +159,14 @@ absl::StatusOr<RankLayout> LayoutOfRun(const LayoutFlags& flags, int64_t memory_
     ASSIGN_OR_RETURN(const distributed::Cluster cluster,
                      flags.cluster.empty() ? MeasuredCluster(ranks, threads) : distributed::ReadCluster(flags.cluster));
     ASSIGN_OR_RETURN(const std::string text, FromRankZero(ranks, "the layout", [&]() -> absl::StatusOr<std::string> {
-                       ASSIGN_OR_RETURN(const LayoutChoice choice, Chosen(flags, memory_limit, measured, folder, engine,
+                       ASSIGN_OR_RETURN(const LayoutChoice choice, Chosen(flags, *search, folder, bucket_bytes, engine,
                                                                           cluster, ranks.size(), *config));
                        session.console.JsonLine(ShowChoice(choice, flags.explain, session.console));
                        return PrintLayoutFile(choice.File(), choice.reasons);
                      }));
     if (ranks.rank() == 0 && !flags.save.empty()) RETURN_IF_ERROR(WriteOutput(flags.save, text));
     ASSIGN_OR_RETURN(file, ParseLayoutFile(text, "--layout auto"));
+    RETURN_IF_ERROR(TakeMemory(file, "--layout auto", search));
     return TakeLayout(file, "--layout auto", config);
   }
   if (!flags.cluster.empty()) RETURN_IF_ERROR(distributed::ReadCluster(flags.cluster).status());

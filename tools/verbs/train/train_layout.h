@@ -14,6 +14,7 @@
 #include "tools/program/flags.h"
 #include "tools/program/verb.h"
 #include "tools/verbs/layout/layout_choice.h"
+#include "tools/verbs/train/step_search.h"
 #include "verifier/claims/sharding_laws.h"
 
 namespace rewright {
@@ -41,10 +42,10 @@ Json ShowChoice(const LayoutChoice& choice, bool explain, Console& console);
 // ApplyLayout; placements where the configuration has others. `file` names where it is from; empty: a flag.
 absl::StatusOr<RankLayout> TakeLayout(const LayoutFile& layout, const std::string& file, TrainConfig* config);
 
-// The layout of a run of these ranks; rank 0 chooses for all. `memory_limit` is that of a rank, 0: its part of the
-// machine's or the cluster's; `measured`: costs of the engine's device are known.
-absl::StatusOr<RankLayout> LayoutOfRun(const LayoutFlags& flags, int64_t memory_limit, bool measured,
-                                       const std::string& folder, const Engine& engine, Communicator& ranks,
-                                       Session& session, TrainConfig* config);
+// The layout of a run of these ranks; rank 0 chooses for all, within the memory limit of a rank or, without one, its
+// part of the machine's or the cluster's. A layout for which values are computed again sets the limit.
+absl::StatusOr<RankLayout> LayoutOfRun(const LayoutFlags& flags, const std::string& folder, int64_t bucket_bytes,
+                                       const Engine& engine, Communicator& ranks, Session& session,
+                                       StepSearchFlags* search, TrainConfig* config);
 
 }  // namespace rewright

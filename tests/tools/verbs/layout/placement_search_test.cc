@@ -128,7 +128,7 @@ TEST(PlacementSearchTest, SmallModelsAreCutAsByExhaustiveSearch) {
 }
 
 TEST(LayoutFileTest, PrintsAndParses) {
-  const LayoutFile file{"dp=2,tp=2,micro=8", {{"layer0.weight", 1}, {"a:b", 0}}};
+  const LayoutFile file{"dp=2,tp=2,micro=8", /*memory_bytes=*/0, {{"layer0.weight", 1}, {"a:b", 0}}};
   const std::string text = PrintLayoutFile(file, {"dp=2: because"});
   EXPECT_EQ(text, "# dp=2: because\nlayout dp=2,tp=2,micro=8\nlayer0.weight:1\na:b:0\n");
   const auto parsed = ParseLayoutFile(text, "f.layout");
