@@ -57,6 +57,7 @@ TEST(Memory, AReserveLetsAProgramEndInOrder) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers take more address space than any limit";
 #endif
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // in a new process, without what other tests have taken
   EXPECT_EXIT(FillATable(), testing::ExitedWithCode(0), "");
   EXPECT_EXIT(TakeTheReserveToo(), testing::ExitedWithCode(7), "last words");
   EXPECT_EXIT(TakeTooMuch(), testing::ExitedWithCode(0), "");

@@ -309,6 +309,7 @@ TEST(CommunicatorTest, RanksWithoutAThreadAreAnError) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers take more address space than any limit";
 #endif
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // in a new process, without what other tests have taken
   EXPECT_EXIT(AskForTooManyThreads(), testing::ExitedWithCode(0), "");
 }
 

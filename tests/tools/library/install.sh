@@ -19,7 +19,7 @@ library=$(find "$prefix" -name librewright.so)
 
 # Only the declarations of the header are visible from outside.
 foreign=$(nm -DC --defined-only "$library" | sed -n 's/^[0-9a-f]* [TDBR] //p' |
-  grep -v 'rewright::\(Model\|GrowingSession\|Error\|OutputArray\|SetDataFolder\|VerifyRules\)' || true)
+  grep -v 'rewright::\(Model\|GrowingSession\|Error\|StopWhen\|OutputArray\|SetDataFolder\|VerifyRules\)' || true)
 [ -z "$foreign" ] || fail "also seen from outside: $foreign"
 ! nm -D --undefined-only "$library" | grep -q ' exec' || fail "the library may start another program in its process"
 
