@@ -303,7 +303,7 @@ double ElementValues::Function(const std::string& name, const std::vector<double
     if (bits != nullptr && !random && IsOfBits(bits->fn) && finite && wrapped.size() == 2) {
       return BitsValue(bits->fn, name.ends_with("64"), wrapped[0], wrapped[1]);
     }
-    return finite ? HashedValue(name, wrapped, 0) : kNone;
+    return finite ? std::floor(0x1p14 * HashedValue(name, wrapped, 0)) : kNone;  // an integer, which does not wrap
   }
   const FnInfo* known = FindFn(name);
   if (known != nullptr && known->fn != Fn::kRandomBits) {

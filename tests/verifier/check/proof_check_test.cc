@@ -31,7 +31,7 @@ using ::testing::HasSubstr;
 using Rng = std::mt19937_64;
 
 // One-point rules, quotients, alignment, a sum by cases, maxima, functions, elements that select positions, remainders
-// of positions.
+// of positions, random bits.
 constexpr const char* kProvedLaws[] = {
     "rule again reshape(reshape(x[m, n], shape=[m * n]), shape=[m, n]) => x\n",
     "rule factor matmul(mul(x[m, k], ?a), y[k, n]) => mul(matmul(x, y), ?a)\n",
@@ -42,6 +42,9 @@ constexpr const char* kProvedLaws[] = {
     "rule pieces concat(relu(x[m, k]), relu(y[m, l]), axis=1) => relu(concat(x, y, axis=1))\n",
     "rule twice relu(relu(x[m, n])) => relu(x)\n",
     "rule exponent exp(add(x[n], y[n])) => mul(exp(x), exp(y))\n",
+    "rule random partition(random_uniform(s: i64[], shape=[?a]), axis=0, degree=?d)\n"
+    "  => block_random_uniform(replicate(s, degree=?d), shape=[?a], cut=[-1], result=[0], degree=?d)\n",
+    "rule indices gather(t[n], concat(i: i64[k], j: i64[l], axis=0)) => concat(gather(t, i), gather(t, j), axis=0)\n",
 };
 
 std::string TextOf(const std::string& law) {
@@ -184,7 +187,9 @@ TEST(ProofCheck, StepsOfAnotherLaw) {
                                                          {"concat(y, w, axis=0)", "concat(w, y, axis=0)"},
                                                          {"relu(concat(x, y, axis=1))", "relu(concat(y, x, axis=1))"},
                                                          {"=> relu(x)", "=> x"},
-                                                         {"mul(exp(x), exp(y))", "mul(exp(x), exp(x))"}};
+                                                         {"mul(exp(x), exp(y))", "mul(exp(x), exp(x))"},
+                                                         {"[?a], cut=[-1]", "[?a], stream=1, cut=[-1]"},
+                                                         {"concat(gather(t, i)", "concat(gather(t, j)"}};
   for (size_t i = 0; i < Proofs().size(); ++i) {
     std::vector<std::string> damaged = Proofs()[i];
     bool changed = false;
