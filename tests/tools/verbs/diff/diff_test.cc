@@ -87,6 +87,62 @@ TEST_F(DiffProgram, DrawsIntegersThatAreNoTruthValues) {
   EXPECT_EQ(Rewright("diff --device reference " + square + " " + square).status, 0);
 }
 
+// Pairs that agree on ordinary numbers: they part beyond these, at ties, or where f16 ends.
+TEST_F(DiffProgram, DrawsRealsOfOtherMagnitudesAndTies) {
+  const auto write = [&](const std::string& file, const std::string& type, const std::string& nodes) {
+    EXPECT_TRUE(ExportOnnx(*ParseGraph("input x: " + type + "[64]\n" + nodes), {}, Path(file)).ok());
+    return Path(file);
+  };
+  const auto compared = [&](const std::string& a, const std::string& b) {
+    return Rewright("diff --device reference --quiet " + a + " " + b);
+  };
+  const std::string clip = "%0 = clip(x, min=-100, max=100)\noutput y = %0\n";
+  const std::string same = "%0 = identity(x)\noutput y = %0\n";
+  const std::string clipped = write("clip.onnx", "f32", clip), identity = write("same.onnx", "f32", same);
+  Outcome outcome = compared(clipped, identity);
+  EXPECT_EQ(outcome.status, 1) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("outputs:   different, on large reals"));
+  const std::string up = "const %0: f32[] = [0.5]\n%1 = add(x, %0)\n%2 = floor(%1)\noutput y = %2\n";
+  outcome = compared(write("up.onnx", "f32", up), write("even.onnx", "f32", "%0 = round(x)\noutput y = %0\n"));
+  EXPECT_EQ(outcome.status, 1) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("outputs:   different, on halves"));
+  const std::string root = write("root.onnx", "f16", "%0 = mul(x, x)\n%1 = sqrt(%0)\noutput y = %1\n");
+  const std::string size = write("size.onnx", "f16", "%0 = abs(x)\noutput y = %0\n");
+  EXPECT_THAT(compared(size, root).out, HasSubstr("outputs:   different, on reals at the end of f16"));
+  EXPECT_EQ(compared(root, size).status, 0);  // what the original loses is no difference
+}
+
+// The outputs differ by what f16 rounds at that size, and in f64 they do not.
+TEST_F(DiffProgram, RoundingOfLargeRealsIsNoDifference) {
+  const auto write = [&](const std::string& file, const std::string& nodes) {
+    EXPECT_TRUE(ExportOnnx(*ParseGraph("input x: f32[64]\nconst %0: f32[] = [1]\n" + nodes), {}, Path(file)).ok());
+    return Path(file);
+  };
+  const std::string sum = "%1 = mul(x, x)\n%2 = mul(%1, x)\n%3 = add(%2, %0)\n%4 = sub(%3, %2)\noutput y = %4\n";
+  const std::string one = "%1 = sub(x, x)\n%2 = add(%1, %0)\noutput y = %2\n";
+  const std::string a = write("a.onnx", sum), b = write("b.onnx", one);
+  const Outcome outcome = Rewright("diff --device reference --quiet " + a + " " + b);
+  EXPECT_EQ(outcome.status, 0) << outcome.out;
+}
+
+// A few roundings of f16, which the check of optimize takes as equal.
+TEST_F(DiffProgram, ExcusesRoundingsOfNarrowTypes) {
+  const auto write = [&](const std::string& file, double factor) {
+    Tensor w(TensorType{DType::kFloat16, {}});
+    w.Set(0, factor);
+    WriteContents(Path(file), TestModel()
+                                  .Input("x", {64}, DType::kFloat16)
+                                  .Initializer("w", w)
+                                  .Node("Mul", {"x", "w"}, {"y"})
+                                  .Output("y")
+                                  .Bytes());
+    return Path(file);
+  };
+  const std::string one = write("one.onnx", 1);
+  EXPECT_EQ(Rewright("diff --device reference " + one + " " + write("two.onnx", 1 - 0x1p-9)).status, 0);
+  EXPECT_EQ(Rewright("diff --device reference " + one + " " + write("far.onnx", 1 - 0x1p-6)).status, 1);
+}
+
 // A size that the other model has fixed.
 TEST_F(DiffProgram, TakesSizesOfDimensionsThatOneModelHas) {
   for (const std::string verb : {"diff --device reference ", "equal "}) {
@@ -156,7 +212,7 @@ TEST_F(DiffProgram, ProvesWhatItFindsEqual) {
   const std::string a = write("a.onnx", "input x: f32[2,3]\n%0 = relu(x)\n%1 = relu(%0)\noutput y = %1\n");
   const std::string b = write("b.onnx", "input in: f32[2,3]\n%0 = relu(in)\noutput y = %0\n");
   const std::string c = write("c.onnx",
-                              "input x: f32[2,3]\nconst %0: f32[] = [1e-06]\n%1 = relu(x)\n"
+                              "input x: f32[2,3]\nconst %0: f32[] = [1e-08]\n%1 = relu(x)\n"
                               "%2 = add(%1, %0)\noutput y = %2\n");
   const Outcome proved = Rewright("diff --device reference --prove --map x=in " + a + " " + b);
   EXPECT_EQ(proved.status, 0) << proved.out << proved.err;
