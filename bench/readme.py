@@ -64,7 +64,7 @@ def counts():
     """Rows about correctness: question, result, table."""
     rules = read("rulebook.csv")
     verdicts = [row["verdict"] for row in rules]
-    yield (f"{len(rules)} rewrites of XLA, StableHLO, onnxruntime, onnxscript, Inductor and TVM, restated",
+    yield (f"{len(rules)} rewrites of XLA, StableHLO, onnxruntime, onnxscript, Inductor, TVM and Grappler, restated",
            f"{verdicts.count('proved')} proved for all sizes, {verdicts.count('refuted')} refuted with an example, "
            f"{verdicts.count('unknown')} open", "rulebook.csv")
     pairs = [row for row in read("court.csv") if row["answer"] not in ("unchanged", "tool failed")]

@@ -46,7 +46,7 @@ OTHER = """witness certificate certify step_writer classify_rule condition_famil
 equal_result equal_rounding custom_op_cut fold_claims proved_folds gradient_claims infer integer_search joint_models numeric_instance part_weights
 prove_region value_distribution region rounded_decisions rounding_laws bounded_check sharding_laws signatures distinguishing_assignments
 known_equal prove_rounding rule_classifier claim_sizes device_terms equal_ranks placement_search rank_claims rank_fault rank_plan
-rank_program reciprocals""".split()
+rank_program reciprocals legal_indices""".split()
 
 
 def lines(folder, names):
