@@ -52,12 +52,14 @@ std::vector<DescribedLayout> ListLayouts(const DescribedModel& model, const Clus
       places.order = {1, 0, 2};
       const bool fits_inside = FitsEvenly(places, cluster);
       const bool experts = model.experts > 0 && dp > 1 && model.experts % dp == 0;
+      const bool has_host = cluster.device && cluster.device->host_bytes_per_second > 0;
       for (int64_t samples = 1; model.batch / dp % samples == 0; samples *= 2) {
         for (const auto& [schedule, chunks] : SchedulesOf(model.layers, pp)) {
           for (int zero = 0; zero <= (dp > 1 ? 3 : 0); ++zero) {
-            for (int choice = 0; choice < (experts ? 4 : 2); ++choice) {
-              const bool shared = choice >= 2;  // replicas that share experts are neighbours
-              if (shared ? !fits_inside : !fits) continue;
+            for (int choice = 0; choice < (experts ? 8 : 4); ++choice) {
+              const bool recompute = choice % 2 == 1, offload = choice / 2 % 2 == 1;
+              const bool shared = choice >= 4;  // replicas that share experts are neighbours
+              if ((offload && !has_host) || (shared ? !fits_inside : !fits)) continue;
               layouts.push_back({{.dp = dp,
                                   .tp = tp,
                                   .pp = pp,
@@ -65,7 +67,8 @@ std::vector<DescribedLayout> ListLayouts(const DescribedModel& model, const Clus
                                   .micro = model.batch / samples,
                                   .schedule = schedule,
                                   .chunks = chunks},
-                                 choice % 2 == 1,
+                                 recompute,
+                                 offload,
                                  overlap && tp > 1,
                                  shared && pp > 1,
                                  shared});

@@ -1,9 +1,9 @@
 // The layout of a described model whose step is the shortest on a cluster.
 //
-// All layouts of dp, tp, pp, micro-batches, ZeRO, schedule and recomputation are listed, with a bound of their time and
-// of their memory (BoundsOf). Those that may fit are simulated in the order of their bounds, until no bound is shorter
-// than the best step found: then it is the shortest of all. GPipe is left out: its steps are those of 1F1B, with more
-// memory.
+// All layouts of dp, tp, pp, micro-batches, ZeRO, schedule, recomputation and offloading are listed, with a bound of
+// their time and of their memory (BoundsOf). Those that may fit are simulated in the order of their bounds, until no
+// bound is shorter than the best step found: then it is the shortest of all. GPipe is left out: its steps are those of
+// 1F1B, with more memory.
 #pragma once
 
 #include <cstdint>
