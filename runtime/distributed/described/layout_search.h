@@ -18,7 +18,7 @@ struct LayoutSearchOptions {
   int devices = 1;
   bool overlap = false;  // DescribedLayout, of all layouts
   SimulationOptions simulation = {.collectives = CollectiveBy::kRing, .spans = false};
-  int64_t most_simulated = 60;  // steps; 0: as many as there are
+  int64_t most_simulated = 60;  // steps, and 20 times as many until one fits; 0: as many as there are
 };
 
 struct FoundLayout {

@@ -376,8 +376,12 @@ TEST(LayoutSearchTest, OffloadsWhereNothingElseFits) {
   const auto search = SearchLayouts(model, cluster, {.devices = 4, .most_simulated = 0});
   ASSERT_TRUE(search.ok()) << search.status();
   EXPECT_TRUE(search->found[0].layout.offload);
+  // The shortest layouts by their bounds do not fit: then those are simulated that take the least memory.
+  EXPECT_TRUE(SearchLayouts(model, cluster, {.devices = 4, .most_simulated = 20}).ok());
   cluster.device->host_bytes_per_second = 0;
   EXPECT_FALSE(SearchLayouts(model, cluster, {.devices = 4, .most_simulated = 0}).ok());
+  const auto some = SearchLayouts(model, cluster, {.devices = 4, .most_simulated = 1});
+  EXPECT_THAT(std::string(some.status().message()), HasSubstr("layouts that were simulated fits, of "));
 }
 
 TEST(LayoutSearchTest, SaysThatNoLayoutFits) {
