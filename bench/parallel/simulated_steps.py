@@ -2,13 +2,20 @@
 """Compares simulated steps of training with measured ones, on ranks of this machine.
 
     python bench/parallel/simulated_steps.py [--program build/release/rewright] [--ranks 2 4] [--turns 3]
-        [--models mlp conv_net gpt] [--out bench/results/simulated_steps.csv]
+        [--models mlp conv_net gpt] [--journal DIR] [--out bench/results/simulated_steps.csv]
 
-The cluster is what `rewright profile --collectives` measures; subgraphs take what `rewright simulate --profile` measures
-on one core: groups of nodes one by one, which takes longer than in a step. So the first layout of a model calibrates the
-seconds of the others (`fixes`): its measured time over its simulated time. `ratio` is the simulated time, so scaled, over
-the measured one, and errors are those of the others. `order` counts pairs of layouts whose measured times differ by over
+The links are those that `rewright profile --collectives` measures, the seconds of subgraphs those that `rewright
+simulate --profile` measures on every core at the same time, as ranks of a step compute: groups of nodes one by one,
+with operands that are not in the cache. Three layouts of a model calibrate it (`fixes`): the factor for the seconds of
+all its subgraphs and updates with which their simulated steps are as long as the measured ones, in the geometric mean.
+All other layouts are predicted; errors are theirs. `order` counts pairs of layouts whose measured times differ by over
 10 %, and those of them that the simulation puts in the same order.
+
+A measured step is the median of the second half of the steps of a run; of several runs, which take turns with those of
+other layouts, the shortest counts. A run beside which other processes took over 3 % of the processors is not counted:
+ranks that poll for messages lose a time slice of the scheduler, 4 ms, wherever something else runs. With --journal what
+was measured is kept there, and later calls add turns to it: a machine that others use can be measured a little at a
+time. `--turns 0` measures nothing more.
 """
 import argparse
 import csv
@@ -16,6 +23,8 @@ import itertools
 import json
 import os
 import pathlib
+import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -27,16 +36,18 @@ from table import machine  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "tools/examples"
-# Layouts by number of ranks.
-PLAIN = {2: ["dp=2", "dp=2,zero=1", "dp=2,zero=2", "dp=2,zero=3", "pp=2", "pp=2,schedule=zero_bubble"],
-         4: ["dp=4", "dp=4,zero=1", "dp=4,zero=3", "dp=2,pp=2", "pp=4"]}
+CALIBRATING = 3
+# Layouts by number of ranks; the first of a model calibrate it.
+PLAIN = {2: ["dp=2", "pp=2", "dp=2,zero=3", "dp=2,zero=1", "dp=2,zero=2", "pp=2,schedule=gpipe",
+             "pp=2,schedule=zero_bubble", "pp=2,schedule=interleaved"],
+         4: ["dp=4", "pp=4", "dp=4,zero=3", "dp=4,zero=1", "dp=2,pp=2", "dp=2,pp=2,zero=2"]}
 CUT = {2: ["tp=2"], 4: ["dp=2,tp=2", "tp=4"]}
 SEQUENCE = {2: ["cp=2"], 4: ["dp=2,cp=2"]}
 
 
 def mlp():
     config = json.loads((EXAMPLES / "digits/digits.json").read_text())
-    config["model"] = {"mlp": {"sizes": [64, 1024, 1024, 10]},
+    config["model"] = {"mlp": {"sizes": [64, 1024, 1024, 1024, 10]},
                        "places": {"layer0.weight": 1, "layer0.bias": 0, "layer1.weight": 0}}
     return config, EXAMPLES / "digits", 256, [PLAIN, CUT]
 
@@ -75,44 +86,118 @@ def write_config(name, folder, steps):
     config.pop("epochs", None)
     config["steps"] = steps
     config["optimizer"].pop("schedule", None)
-    path = pathlib.Path(folder) / f"{name}.json"
+    path = folder / f"{name}.json"
     path.write_text(json.dumps(config))
     return path, groups
 
 
-def simulated(program, config, cluster, layout, profile):
-    run = subprocess.run([program, "simulate", str(config), "--cluster", str(cluster), "--layout", layout, "--profile",
-                          str(profile), "--threads", "1", "--json"], capture_output=True, text=True)
-    if run.returncode != 0:
-        sys.exit(f"{config.stem} {layout}: {run.stderr}")
-    return json.loads(run.stdout)
+class Undisturbed:
+    """Tells how much of the processors other processes took since it was made."""
+
+    def __init__(self):
+        self.start = self.now()
+
+    @staticmethod
+    def now():
+        user, nice, system, idle, wait, *rest = map(int, open("/proc/stat").readline().split()[1:])
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        own = (children.ru_utime + children.ru_stime) * os.sysconf("SC_CLK_TCK")
+        busy = user + nice + system + sum(rest[:3])  # interrupts, and what other machines took
+        return busy - own, busy + idle + wait
+
+    def share_of_others(self):
+        busy, everything = self.now()
+        return (busy - self.start[0]) / max(1, everything - self.start[1])
+
+    def __bool__(self):
+        return self.share_of_others() < 0.03
 
 
-def step_seconds(program, config, ranks, layout):
-    """Of one run, the median of the second half of its steps."""
-    bound = ["--bind-to", "core"] if ranks <= os.cpu_count() else ["--oversubscribe"]
-    run = subprocess.run(["mpirun", *bound, "-n", str(ranks), program, "train", str(config), "--threads", "1", "--json",
-                          "--quiet", "--keep-all", "--layout", layout], capture_output=True, text=True, env=ENVIRONMENT)
-    if run.returncode != 0:
-        sys.exit(f"{config.stem} {layout}: {run.stderr}")
-    lines = [json.loads(line) for line in run.stdout.splitlines()]
-    seconds = [line["seconds"] for line in lines if "seconds" in line and "step" in line]
-    return statistics.median(seconds[len(seconds) // 2:])
+def run(command):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=ENVIRONMENT)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: {done.stderr}")
+    return done.stdout
 
 
-def measured(program, config, ranks, layouts, turns):
-    """Seconds of a step by layout, the median of the turns."""
-    seconds = {layout: [] for layout in layouts}
-    for _ in range(turns):
-        for layout in layouts:
-            seconds[layout].append(step_seconds(program, config, ranks, layout))
-    return {layout: statistics.median(values) for layout, values in seconds.items()}
+def ranks_of(count):
+    bound = ["--bind-to", "core"] if count <= os.cpu_count() else ["--oversubscribe"]
+    return ["mpirun", *bound, "-n", count]
+
+
+class Measurements:
+    """What was measured of one model on some ranks, in a folder."""
+
+    def __init__(self, args, name, ranks, folder):
+        self.program, self.ranks, self.folder = args.program, ranks, folder / f"{name}{ranks}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.cluster = folder / f"cluster{ranks}.json"
+        self.config, groups = write_config(name, self.folder, args.steps)
+        self.layouts = [layout for group in groups for layout in group[ranks]]
+        self.file = self.folder / "seconds.json"
+        self.seconds = json.loads(self.file.read_text()) if self.file.exists() else {}
+
+    def plan(self, layout):
+        return self.folder / (re.sub(r"[=,]", "_", layout) + ".plan")
+
+    def prepare(self):
+        """Links, and the plans of all layouts with seconds that every core measures while the others do."""
+        while not self.cluster.exists():
+            undisturbed = Undisturbed()
+            run([*ranks_of(self.ranks), self.program, "profile", "--threads", 1, "--collectives", self.cluster])
+            if not undisturbed:
+                self.cluster.unlink()
+        cores = min(self.ranks, os.cpu_count())
+        for layout in [layout for layout in self.layouts if not self.plan(layout).exists()]:
+            jobs = [subprocess.Popen(
+                ["taskset", "-c", str(core), self.program, "simulate", str(self.config), "--cluster", str(self.cluster),
+                 "--layout", layout, "--threads", "1", "--profile", str(self.folder / f"costs{core}.db"), "--plan",
+                 f"{self.plan(layout)}.{core}"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for core in
+                    range(cores)]
+            for job in jobs:
+                _, error = job.communicate()
+                if job.returncode != 0:
+                    sys.exit(f"{self.config.stem} {layout}: {error.decode()}")
+            os.rename(f"{self.plan(layout)}.0", self.plan(layout))
+
+    def turn(self):
+        for layout in self.layouts:
+            undisturbed = Undisturbed()
+            lines = [json.loads(line) for line in run(
+                [*ranks_of(self.ranks), self.program, "train", self.config, "--threads", 1, "--json", "--quiet",
+                 "--keep-all", "--layout", layout]).splitlines()]
+            steps = [line["seconds"] for line in lines if "seconds" in line and "step" in line]
+            if undisturbed:
+                self.seconds.setdefault(layout, []).append(statistics.median(steps[len(steps) // 2:]))
+                self.file.write_text(json.dumps(self.seconds))
+
+    def measured(self, layout):
+        return min(self.seconds[layout])
+
+    def simulated(self, layout, factor):
+        """The step where subgraphs and updates take `factor` times their seconds."""
+        scaled = self.folder / "scaled.plan"
+        scaled.write_text(re.sub(r"seconds (\S+)", lambda found: f"seconds {factor * float(found[1]):.9g}",
+                                 self.plan(layout).read_text()))
+        return json.loads(run([self.program, "simulate", scaled, "--cluster", self.cluster, "--json"]))["seconds"]
+
+    def factor(self):
+        """That of the layouts which calibrate."""
+        factors = []
+        for layout in self.layouts[:CALIBRATING]:
+            low, high = 0.01, 10.0
+            while high / low > 1.001:
+                middle = (low * high) ** 0.5
+                longer = self.simulated(layout, middle) > self.measured(layout)
+                low, high = (low, middle) if longer else (middle, high)
+            factors.append(low)
+        return statistics.geometric_mean(factors)
 
 
 def order(rows):
-    """Pairs that differ by over 10 %, and those of them in the right order."""
+    """Pairs of layouts (measured, simulated) that differ by over 10 %, and those of them in the right order."""
     pairs = right = 0
-    for (_, a, b), (_, c, d) in itertools.combinations(rows, 2):
+    for (a, b), (c, d) in itertools.combinations(rows, 2):
         if max(a, c) > 1.1 * min(a, c):
             pairs += 1
             right += (a < c) == (b < d)
@@ -126,32 +211,34 @@ def main():
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--journal", type=pathlib.Path)
     parser.add_argument("--out")
     args = parser.parse_args()
     lines, errors, pairs, right = [], [], 0, 0
-    with tempfile.TemporaryDirectory() as folder:
-        for ranks in args.ranks:
-            cluster = pathlib.Path(folder) / f"cluster{ranks}.json"
-            subprocess.run(["mpirun", "--oversubscribe", "-n", str(ranks), args.program, "profile", "--threads", "1",
-                            "--collectives", str(cluster)], check=True, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
-            for name in args.models:
-                config, groups = write_config(name, folder, args.steps)
-                layouts = [layout for group in groups for layout in group[ranks]]
-                profile = pathlib.Path(folder) / "costs.db"
-                found = measured(args.program, config, ranks, layouts, args.turns)
-                made = {layout: simulated(args.program, config, cluster, layout, profile)["seconds"]
-                        for layout in layouts}
-                scale = found[layouts[0]] / made[layouts[0]]
-                rows = [(layout, found[layout], scale * made[layout]) for layout in layouts]
-                for layout, real, scaled in rows:
-                    fixes = layout == layouts[0]
-                    if not fixes:
-                        errors.append(abs(scaled / real - 1))
-                    lines.append([name, ranks, layout, f"{1e3 * real:.3f}", f"{1e3 * scaled / scale:.3f}",
-                                  f"{scaled / real:.3f}", f"{scale:.3f}" if fixes else ""])
-                    print("  ".join(map(str, lines[-1])), flush=True)
-                of_model = order(rows)
-                pairs, right = pairs + of_model[0], right + of_model[1]
+    with tempfile.TemporaryDirectory() as temporary:
+        found = [Measurements(args, name, ranks, args.journal or pathlib.Path(temporary))
+                 for ranks in args.ranks for name in args.models]
+        for one in found if args.turns else []:
+            one.prepare()
+        for _ in range(args.turns):
+            for one in found:
+                one.turn()
+        for one in found:
+            missing = [layout for layout in one.layouts if layout not in one.seconds]
+            if missing:
+                print(f"{one.config.stem}, {one.ranks} ranks: left out, no undisturbed run of {', '.join(missing)}")
+                continue
+            factor = one.factor()
+            rows = [(one.measured(layout), one.simulated(layout, factor)) for layout in one.layouts]
+            for layout, (real, made) in zip(one.layouts, rows):
+                fixes = layout in one.layouts[:CALIBRATING]
+                if not fixes:
+                    errors.append(abs(made / real - 1))
+                lines.append([one.config.stem, one.ranks, layout, len(one.seconds[layout]), f"{1e3 * real:.3f}",
+                              f"{1e3 * made:.3f}", f"{made / real:.3f}", f"{factor:.3f}" if fixes else ""])
+                print("  ".join(map(str, lines[-1])), flush=True)
+            of_model = order(rows)
+            pairs, right = pairs + of_model[0], right + of_model[1]
     summary = [f"{len(errors)} steps: error {100 * statistics.median(errors):.1f} % in the median, "
                f"{100 * max(errors):.1f} % at worst", f"order: {right} of {pairs} pairs that differ by over 10 %"]
     print("\n".join(summary))
@@ -160,7 +247,7 @@ def main():
             for line in [machine(), *summary]:
                 file.write(f"# {line}\n")
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["model", "ranks", "layout", "measured ms", "simulated ms", "ratio", "fixes"])
+            writer.writerow(["model", "ranks", "layout", "turns", "measured ms", "simulated ms", "ratio", "fixes"])
             writer.writerows(lines)
     return 0
 

@@ -110,8 +110,9 @@ absl::StatusOr<std::map<std::string, double>> Numbers(const Json& from, const st
 absl::StatusOr<ClusterDevice> ParseDevice(const Json& from) {
   const std::string where = "device.";
   if (!from.is_object()) return Expected("device", from, "an object");
-  RETURN_IF_ERROR(KnownKeys(
-      from, where, {"name", "flops_per_second", "bytes_per_second", "launch_seconds", "efficiency", "one_engine"}));
+  RETURN_IF_ERROR(KnownKeys(from, where,
+                            {"name", "flops_per_second", "bytes_per_second", "launch_seconds", "efficiency",
+                             "one_engine", "host_bytes_per_second"}));
   ClusterDevice device;
   ASSIGN_OR_RETURN(device.name, Text(from, where, "name"));
   ASSIGN_OR_RETURN(device.bytes_per_second, Number(from, where, "bytes_per_second", 1, 1e16));
@@ -119,6 +120,9 @@ absl::StatusOr<ClusterDevice> ParseDevice(const Json& from) {
   ASSIGN_OR_RETURN(device.flops_per_second,
                    Numbers(from.value("flops_per_second", Json()), "device.flops_per_second.", 1e17));
   ASSIGN_OR_RETURN(device.efficiency, Numbers(from.value("efficiency", Json()), "device.efficiency.", 1));
+  if (from.contains("host_bytes_per_second")) {
+    ASSIGN_OR_RETURN(device.host_bytes_per_second, Number(from, where, "host_bytes_per_second", 0, 1e15));
+  }
   if (from.contains("one_engine")) {
     if (!from["one_engine"].is_boolean()) return Expected(where + "one_engine", from["one_engine"], "true or false");
     device.one_engine = from["one_engine"];
@@ -190,7 +194,8 @@ std::string PrintCluster(const Cluster& cluster) {
                       {"bytes_per_second", device.bytes_per_second},
                       {"launch_seconds", device.launch_seconds},
                       {"efficiency", device.efficiency},
-                      {"one_engine", device.one_engine}};
+                      {"one_engine", device.one_engine},
+                      {"host_bytes_per_second", device.host_bytes_per_second}};
   }
   for (const LinkLevel& level : cluster.levels) {
     Json link = {{"name", level.name},

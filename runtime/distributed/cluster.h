@@ -45,6 +45,7 @@ struct ClusterDevice {
   // It computes, adds gradients of micro-batches and moves the bytes of messages one at a time, as a core does. Else
   // sums take no time, and messages go on beside what is computed.
   bool one_engine = false;
+  double host_bytes_per_second = 0;  // to the memory of the host and back, where values may wait; 0: there is none
 };
 
 struct Cluster {
@@ -64,8 +65,8 @@ struct Cluster {
 //             "launch_seconds": 3e-6, "efficiency": {"bf16": 0.7, "memory": 0.8, ..}, "one_engine": false},
 //  "levels": [{"name": "nvlink", "devices": 8, "bytes_per_second": 4.5e11, "seconds": 1e-6, "port_devices": 1,
 //              "rates": {"all_gather": [[1e6, 3e10], [1e9, 3.6e11]]}}, ..]}
-// `device`, `one_engine`, `port_devices`, `rates` and `sources` may be left out. Errors name the field, what was found
-// and what was expected.
+// `device`, `one_engine`, `host_bytes_per_second`, `port_devices`, `rates` and `sources` may be left out. Errors name
+// the field, what was found and what was expected.
 absl::StatusOr<Cluster> ParseCluster(const std::string& json);
 
 // A text that ParseCluster reads.

@@ -33,6 +33,8 @@ class BodyWriter {
   int Begin(Action::Kind kind, int value);
   void Wait(int number);
   void Accumulate(const std::vector<int>& sums);
+  // OFFLOAD or FETCH.
+  void Move(Action::Kind kind, int value) { body_.actions.push_back({kind, -1, {value}}); }
   RunBody Take() { return std::move(body_); }
 
  private:

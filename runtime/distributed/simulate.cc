@@ -172,6 +172,9 @@ class Simulator {
       rank.queues[action.kind == Kind::kReceive ? axes_ : action.axis].push_back(rank.next);
     } else if (action.kind == Kind::kAccumulate && OneEngine()) {
       return Together(number, {number}, SecondsOfSums(&rank, action));
+    } else if ((action.kind == Kind::kOffload || action.kind == Kind::kFetch) && cluster_.device) {
+      const double rate = cluster_.device->host_bytes_per_second;
+      return Together(number, {number}, rate > 0 ? static_cast<double>(BytesOf(plan_, action)) / rate : 0);
     } else if (action.kind == Kind::kUpdate) {
       return Together(number, All(), plan_.update_seconds);
     } else if (action.kind == Kind::kRun) {

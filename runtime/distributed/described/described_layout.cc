@@ -10,7 +10,7 @@
 namespace rewright::distributed {
 namespace {
 
-constexpr char kDescribedKeys[] = "remat=none|full, overlap=0|1, inner=pp|dp or ep=N";
+constexpr char kDescribedKeys[] = "remat=none|full, offload=0|1, overlap=0|1, inner=pp|dp or ep=N";
 
 }  // namespace
 
@@ -25,9 +25,9 @@ absl::StatusOr<DescribedLayout> ParseDescribedLayout(const std::string& text) {
     if (sides[0] == "remat") {
       good = value == "none" || value == "full";
       layout.recompute = value == "full";
-    } else if (sides[0] == "overlap") {
+    } else if (sides[0] == "overlap" || sides[0] == "offload") {
       good = value == "0" || value == "1";
-      layout.overlap = value == "1";
+      (sides[0] == "overlap" ? layout.overlap : layout.offload) = value == "1";
     } else if (sides[0] == "inner") {
       good = value == "pp" || value == "dp";
       layout.replicas_inside = value == "dp";
@@ -59,6 +59,7 @@ std::string PrintLayout(const DescribedLayout& layout) {
   std::string text = PrintLayout(layout.ranks);
   const auto add = [&](const std::string& part) { absl::StrAppend(&text, text.empty() ? "" : ",", part); };
   if (layout.recompute) add("remat=full");
+  if (layout.offload) add("offload=1");
   if (layout.overlap) add("overlap=1");
   if (layout.replicas_inside) add("inner=dp");
   if (layout.expert_parallel) add(absl::StrCat("ep=", layout.ranks.dp));

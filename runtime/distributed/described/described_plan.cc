@@ -112,6 +112,9 @@ absl::StatusOr<Sizes> SizesOf(const DescribedModel& model, const DescribedLayout
     return error(absl::StrCat(int64_t{ranks.pp} * ranks.chunks, " stages"),
                  absl::StrCat("at most one for each of ", model.layers, " layers"));
   }
+  if (layout.offload && cluster.device->host_bytes_per_second == 0) {
+    return error("offload=1", absl::StrCat("a cluster whose device has host_bytes_per_second, not ", cluster.name));
+  }
   if (layout.expert_parallel && (model.experts == 0 || model.experts % ranks.dp != 0)) {
     return error(absl::StrCat("ep=", ranks.dp), absl::StrCat("a divisor of the experts, ", model.experts));
   }
@@ -278,10 +281,9 @@ class DescribedWriter {
     RunExperts(of_.parts.Experts(of_.expert_ranks()).forward, {tensors.weights_e}, {saved});
   }
   void RunExperts(double seconds, std::vector<int> reads, std::vector<int> makes) {
-    const int axis = 0;
     const bool apart = of_.expert_ranks() > 1;
-    const int there = apart ? Joined(of_.Exchanged(), Join::kExchange, axis) : -1;
-    const int back = apart ? Joined(of_.Exchanged(), Join::kExchange, axis) : -1;
+    const int there = apart ? Joined(of_.Exchanged(), Join::kExchange, /*axis=*/0) : -1;
+    const int back = apart ? Joined(of_.Exchanged(), Join::kExchange, /*axis=*/0) : -1;
     body_.Run(0, {}, {there});
     Collective(Kind::kAllToAll, there);
     reads.push_back(there);
@@ -310,6 +312,7 @@ class DescribedWriter {
     const LayerTensors& tensors = layers_[layer];
     const bool split = of_.shape.split_backward;
     int saved = tensors.saved;
+    if (of_.layout.offload) body_.Move(Kind::kFetch, saved);
     if (of_.layout.recompute) {
       saved = tensors.saved_again;
       ForwardOf(layer, {tensors.saved}, saved);
@@ -349,6 +352,7 @@ class DescribedWriter {
     }
     for (int64_t layer = stage.first; layer < stage.first + stage.count; ++layer) {
       ForwardOf(layer, reads, layers_[layer].saved);
+      if (of_.layout.offload) body_.Move(Kind::kOffload, layers_[layer].saved);
       reads.clear();
     }
     const int made = of_.has_head(s) ? logits_ : forward_[s];
@@ -387,14 +391,13 @@ class DescribedWriter {
     }
     for (int64_t layer = stage.first + stage.count; layer-- > stage.first;) {
       const LayerTensors& tensors = layers_[layer];
-      const int saved = of_.layout.recompute ? tensors.saved_again : tensors.saved;
       double seconds = of_.parts.Attention().of_weights + of_.parts.Mlp(layer).of_weights;
       std::vector<int> leaves = {tensors.leaf_a, tensors.leaf_m}, sums;
       if (tensors.leaf_e >= 0) {
         leaves.push_back(tensors.leaf_e);
         seconds += of_.parts.Experts(of_.expert_ranks()).of_weights;
       }
-      body_.Run(seconds, {saved, tensors.kept}, leaves);
+      body_.Run(seconds, {of_.layout.recompute ? tensors.saved_again : tensors.saved, tensors.kept}, leaves);
       for (int leaf : leaves) sums.push_back(sum_of_.at(leaf));
       Accumulate(sums);
     }
@@ -536,13 +539,12 @@ absl::StatusOr<DescribedBounds> BoundsOf(const DescribedModel& model, const Desc
     scatter = SecondsAlone(Kind::kReduceScatter, links, whole, options.collectives, cluster);
   }
   struct Place {
-    double forward = 0, backward = 0, of_weights = 0, first_forward = 0, first_backward = 0;
-    int64_t saved = 0;
+    double forward = 0, backward = 0, of_weights = 0, first_forward = 0, first_backward = 0, saved = 0;
   };
   std::vector<Place> places(static_cast<size_t>(ranks.pp));
   for (size_t s = 0; s < of.stages.size(); ++s) {
     double forward = of.stages[s].count == 0 ? 0 : static_cast<double>(of.stages[s].count) * 2 * (gather + scatter);
-    double backward = static_cast<double>(of.stages[s].count) * 2 * gather, of_weights = 0;
+    double backward = static_cast<double>(of.stages[s].count) * 2 * gather, of_weights = 0, moved = 0;
     Place& place = places[of.place(s)];
     for (int64_t k = 0; k < of.stages[s].count; ++k) {
       const int64_t layer = of.stages[s].first + k;
@@ -553,7 +555,7 @@ absl::StatusOr<DescribedBounds> BoundsOf(const DescribedModel& model, const Desc
         backward += part.backward;
         of_weights += part.of_weights;
       }
-      place.saved += of.SavedOf(layer);
+      (layout.offload ? moved : place.saved) += static_cast<double>(of.SavedOf(layer));
     }
     if (layout.recompute) backward += forward;
     if (of.has_head(s)) {
@@ -562,7 +564,7 @@ absl::StatusOr<DescribedBounds> BoundsOf(const DescribedModel& model, const Desc
       of_weights += of.parts.Head().of_weights;
     }
     place.forward += forward;
-    place.backward += backward;
+    place.backward += backward + (layout.offload ? 2 * moved / cluster.device->host_bytes_per_second : 0);
     place.of_weights += of_weights;
     if (s < places.size()) {
       place.first_forward = forward;
@@ -584,7 +586,7 @@ absl::StatusOr<DescribedBounds> BoundsOf(const DescribedModel& model, const Desc
     const auto sums = static_cast<double>(parameters[k].shared) / (of.zero() >= 2 ? dp : 1) +
                       static_cast<double>(parameters[k].apart);
     const int64_t flying = std::min<int64_t>(own, ranks.pp - (of.shape.split_backward ? 0 : static_cast<int64_t>(k)));
-    const int64_t saved = place.saved / std::max(1, ranks.chunks),
+    const int64_t saved = static_cast<int64_t>(place.saved) / std::max(1, ranks.chunks),
                   sum_bytes = static_cast<int64_t>(sums) * model.gradient_bytes;
     // Behind the first backward pass there are sums, and other micro-batches are on their way.
     const bool is_steady = own > flying && (ranks.chunks == 1 || own > 2 * ranks.pp);

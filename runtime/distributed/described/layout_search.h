@@ -1,9 +1,9 @@
 // The layout of a described model whose step is the shortest on a cluster.
 //
-// All layouts of dp, tp, pp, micro-batches, ZeRO, schedule and recomputation are listed, with a bound of their time and
-// of their memory (BoundsOf). Those that may fit are simulated in the order of their bounds, until no bound is shorter
-// than the best step found: then it is the shortest of all. GPipe is left out: its steps are those of 1F1B, with more
-// memory.
+// All layouts of dp, tp, pp, micro-batches, ZeRO, schedule, recomputation and offloading are listed, with a bound of
+// their time and of their memory (BoundsOf). Those that may fit are simulated in the order of their bounds, until no
+// bound is shorter than the best step found: then it is the shortest of all. GPipe is left out: its steps are those of
+// 1F1B, with more memory.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct LayoutSearchOptions {
   int devices = 1;
   bool overlap = false;  // DescribedLayout, of all layouts
   SimulationOptions simulation = {.collectives = CollectiveBy::kRing, .spans = false};
-  int64_t most_simulated = 60;  // steps; 0: as many as there are
+  int64_t most_simulated = 60;  // steps, and 20 times as many until one fits; 0: as many as there are
 };
 
 struct FoundLayout {

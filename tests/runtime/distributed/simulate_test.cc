@@ -126,6 +126,7 @@ TEST(SimulateTest, ADeviceWithOneEngineHidesNothing) {
   // Of two leaves of each sum a rank adds one to the other.
   cluster = Nodes(2, 1e15, 0);
   cluster.device = ClusterDevice{.name = "core",
+                                 .flops_per_second = {{"f32", 1e11}},
                                  .bytes_per_second = 3.0 * static_cast<double>(all),
                                  .efficiency = {{"memory", 0.5}},
                                  .one_engine = true};

@@ -14,6 +14,7 @@
 #include "core/base/status_macros.h"
 #include "core/ir/text.h"
 #include "runtime/comm/collectives.h"
+#include "runtime/comm/worker_thread.h"
 #include "runtime/measure/machine_rates.h"
 #include "tools/verbs/layout/cluster_cost.h"
 
@@ -30,10 +31,11 @@ constexpr char kWhat[] = "the measurement of links";
 absl::StatusOr<double> SecondsOfAll(Communicator& ranks, int turns, const Work& work) {
   using Clock = std::chrono::steady_clock;
   double shortest = std::numeric_limits<double>::infinity();
+  WorkerThread worker(ranks);  // as a run communicates
   RETURN_IF_ERROR(ranks.Barrier(kWhat));
   for (int turn = 0; turn < turns; ++turn) {  // each turn begins where the one before left the ranks together
     const Clock::time_point begin = Clock::now();
-    RETURN_IF_ERROR(work());
+    RETURN_IF_ERROR(worker.Wait(worker.Start(work)));
     shortest = std::min(shortest, std::chrono::duration<double>(Clock::now() - begin).count());
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks, kWhat, absl::StrFormat("%.17g", shortest)));

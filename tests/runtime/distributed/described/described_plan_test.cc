@@ -41,6 +41,7 @@ Cluster SmallCluster(int64_t memory_bytes = int64_t{1} << 40) {
   Cluster cluster{"small", memory_bytes, {{"inner", 4, 1e9, 1e-6}, {"outer", 4096, 1e8, 1e-5}}};
   cluster.device = ClusterDevice{
       "slow", {{"bf16", 1e11}}, 1e10, 1e-6, {{"bf16", 0.5}, {"attention", 0.5}, {"experts", 0.5}, {"memory", 0.5}}};
+  cluster.device->host_bytes_per_second = 1e9;
   return cluster;
 }
 
@@ -311,21 +312,76 @@ TEST(LayoutSearchTest, NoLayoutIsShorterThanTheOneFound) {
 // The memory of a device decides whether layers are computed again.
 TEST(LayoutSearchTest, RecomputesWhereNothingElseFits) {
   const DescribedModel model = Model(kSmall);
+  Cluster cluster = SmallCluster();
+  cluster.device->host_bytes_per_second = 0;
   std::map<bool, int64_t> least;  // by whether layers are computed again
-  for (const DescribedLayout& layout : ListLayouts(model, SmallCluster(), 4, false)) {
-    const auto time = TimeDescribed(model, layout, SmallCluster(), kRing);
+  for (const DescribedLayout& layout : ListLayouts(model, cluster, 4, false)) {
+    const auto time = TimeDescribed(model, layout, cluster, kRing);
     ASSERT_TRUE(time.ok()) << time.status();
     const auto found = least.try_emplace(layout.recompute, time->memory_bytes).first;
     found->second = std::min(found->second, time->memory_bytes);
   }
   ASSERT_LT(least[true], least[false]);
   const auto chosen = [&](int64_t memory_bytes) {
-    const auto search = SearchLayouts(model, SmallCluster(memory_bytes), {.devices = 4, .most_simulated = 0});
+    cluster.memory_bytes = memory_bytes;
+    const auto search = SearchLayouts(model, cluster, {.devices = 4, .most_simulated = 0});
     EXPECT_TRUE(search.ok()) << search.status();
     return search->found[0].layout.recompute;
   };
   EXPECT_TRUE(chosen(least[false] - 1));
   EXPECT_FALSE(chosen(int64_t{1} << 40));
+}
+
+// What layers keep waits in the memory of the host: the same lists beside that, in less memory, for the time of copies.
+TEST(DescribedPlanTest, WhatIsOffloadedTakesTimeInPlaceOfMemory) {
+  const DescribedModel model = Model(kSmall);
+  for (const char* text : {"dp=2,micro=4", "dp=2,micro=4,remat=full", "pp=2,micro=4,schedule=zero_bubble"}) {
+    const auto kept = TimeDescribed(model, Layout(text), SmallCluster(), kRing);
+    const DescribedLayout layout = Layout(absl::StrCat(text, ",offload=1"));
+    EXPECT_EQ(PrintLayout(Layout(PrintLayout(layout))), PrintLayout(layout));
+    const auto step = PlanDescribed(model, layout, SmallCluster());
+    const auto away = TimeDescribed(model, layout, SmallCluster(), kRing);
+    ASSERT_TRUE(kept.ok() && step.ok() && away.ok()) << away.status();
+    EXPECT_TRUE(CheckPlan(step->plan).ok()) << CheckPlan(step->plan);
+    EXPECT_LE(away->memory_bytes, kept->memory_bytes) << text;
+    double copied = 0;
+    for (const Action& action : step->plan.lists[0]) {
+      if (action.kind != Kind::kOffload && action.kind != Kind::kFetch) continue;
+      for (int tensor : action.tensors) copied += static_cast<double>(step->plan.tensors[tensor].type.num_bytes());
+    }
+    EXPECT_GT(copied, 0);
+    if (layout.ranks.pp == 1) {
+      EXPECT_LT(away->memory_bytes, kept->memory_bytes) << text;
+      EXPECT_NEAR(away->step.seconds, kept->step.seconds + copied / 1e9, 1e-5) << text;
+    }
+  }
+  Cluster none = SmallCluster();
+  none.device->host_bytes_per_second = 0;
+  EXPECT_THAT(std::string(PlanDescribed(model, Layout("dp=2,offload=1"), none).status().message()),
+              HasSubstr("found offload=1, expected a cluster whose device has host_bytes_per_second"));
+}
+
+// Memory that no layout fits into by recomputation alone.
+TEST(LayoutSearchTest, OffloadsWhereNothingElseFits) {
+  const DescribedModel model = Model(kSmall);
+  Cluster cluster = SmallCluster();
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const DescribedLayout& layout : ListLayouts(model, cluster, 4, false)) {
+    if (layout.offload) continue;
+    const auto time = TimeDescribed(model, layout, cluster, kRing);
+    ASSERT_TRUE(time.ok()) << time.status();
+    least = std::min(least, time->memory_bytes);
+  }
+  cluster.memory_bytes = least - 1;
+  const auto search = SearchLayouts(model, cluster, {.devices = 4, .most_simulated = 0});
+  ASSERT_TRUE(search.ok()) << search.status();
+  EXPECT_TRUE(search->found[0].layout.offload);
+  // The shortest layouts by their bounds do not fit: then those are simulated that take the least memory.
+  EXPECT_TRUE(SearchLayouts(model, cluster, {.devices = 4, .most_simulated = 20}).ok());
+  cluster.device->host_bytes_per_second = 0;
+  EXPECT_FALSE(SearchLayouts(model, cluster, {.devices = 4, .most_simulated = 0}).ok());
+  const auto some = SearchLayouts(model, cluster, {.devices = 4, .most_simulated = 1});
+  EXPECT_THAT(std::string(some.status().message()), HasSubstr("layouts that were simulated fits, of "));
 }
 
 TEST(LayoutSearchTest, SaysThatNoLayoutFits) {
