@@ -156,11 +156,34 @@ class SessionTest(unittest.TestCase):
         for name, value in (("minus", -1), ("far", -1000), ("two1", 2)):
             model.graph.initializer.append(numpy_helper.from_array(numpy.array([value]), name))
         refused(model, STATES, "reads other rows|depends on the number of rows")
+        alike = [helper.make_node("Identity", ["new_keys"], ["same"])]
+        refused(attention(alike, [("same", [1, HEADS, "all", HIDDEN // HEADS])]), STATES, "is the next value of no state")
         session = rewright.load(attention()).session(STATES)
         with self.assertRaisesRegex(rewright.Error, "input keys is a state of the session"):
             session.run(x=rows(1, seed=1), keys=numpy.zeros((1, HEADS, 4, 4), numpy.float32))
         with self.assertRaisesRegex(rewright.Error, "found no rows yet"):
             session.state("keys")
+
+    # The remainder of the length by 64 is the length, up to 63 rows.
+    def test_lengths_at_which_the_model_differs_are_refused(self):
+        for op, number, least in (("Mod", 64, 64), ("Mod", 2, 2), ("Min", 40, 41)):
+            node = [helper.make_node(op, ["past_length", "number"], ["shift"]),
+                    helper.make_node("Cast", ["shift"], ["shift_f"], to=TensorProto.FLOAT),
+                    helper.make_node("Add", ["y", "shift_f"], ["moved"])]
+            model = attention(node, [("moved", [1, "n", HIDDEN])])
+            model.graph.initializer.append(numpy_helper.from_array(numpy.array(number), "number"))
+            session = rewright.load(model).session(STATES)
+            plain = rewright.load(model)
+            caches = {}
+            with self.assertRaisesRegex(rewright.Error, "depends on the length of the past"):
+                for length in (least - 1, 1, 1):
+                    at = session.length
+                    found = session.run(x=rows(length, seed=length))["moved"]
+                    if at > 0:
+                        caches = {name: value[:, :, :at] for name, value in past_of(session).items()}
+                        truth = plain.run(x=rows(length, seed=length), **caches)["moved"]
+                        numpy.testing.assert_allclose(found, truth, rtol=1e-4, atol=1e-5)
+            self.assertLessEqual(session.length, least)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,12 @@
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/interpreter/interpreter.h"
 #include "core/ir/rewrite.h"
 #include "core/ops/ops.h"
 
@@ -52,35 +56,62 @@ bool Exceeds(const Tensor& whole, const Tensor& other, int64_t by) {
   return true;
 }
 
+absl::Status OtherConstant(const TensorType& type) {
+  return Depends(absl::StrCat("a constant ", type.ToString()),
+                 "depends on the length of the past in a way that is not known here");
+}
+
 // The axis of each value that grows with the past, and the constants that do, out of the model at several lengths.
 class Growth {
  public:
+  struct Folded {
+    Value value;
+    Tensor elements;
+  };
+
   Growth(const Graph& whole, const std::map<std::string, Append>& appends)
       : whole_(whole), capacity_(appends.begin()->second.rows) {
     const Append& first = appends.begin()->second;
     capacity_ = whole.type(first.present).shape[first.axis];
     for (const auto& [name, append] : appends) pasts_.insert(append.past);
+    for (NodeId id : whole.nodes()) {
+      const Node& node = whole.node(id);
+      const auto reads = [&](Value operand) { return reads_inputs_.contains(operand.node); };
+      if (node.leaf == LeafKind::kInput || absl::c_any_of(node.operands, reads)) reads_inputs_.insert(id);
+    }
   }
 
-  // `shorter`: the model at a past that has `by` rows less.
-  absl::Status Compare(const Graph& shorter, int64_t by) {
-    if (shorter.nodes().size() != whole_.nodes().size())
-      return Depends("the model", "has other nodes at other lengths");
-    for (size_t i = 0; i < whole_.nodes().size(); ++i) {
-      const Node &a = whole_.node(whole_.nodes()[i]), &b = shorter.node(shorter.nodes()[i]);
-      const bool alike = a.op == b.op && a.leaf == b.leaf && a.name == b.name && a.outputs.size() == b.outputs.size() &&
-                         a.operands.size() == b.operands.size() && whole_.producers(i) == shorter.producers(i);
-      if (!alike) return Depends("the model", "has other nodes at other lengths");
-      for (size_t k = 0; k < a.outputs.size(); ++k) {
-        RETURN_IF_ERROR(CompareTypes({whole_.nodes()[i], static_cast<int32_t>(k)}, b.outputs[k], by));
-      }
-      if (a.op == nullptr) {
-        RETURN_IF_ERROR(CompareElements(whole_.nodes()[i], shorter.arena()->Elements(shorter.nodes()[i]), by));
-      } else {
-        RETURN_IF_ERROR(CompareAttrs(whole_.nodes()[i], b.attrs, by));
-      }
+  // `shorter`: the model at a past that has `by` rows less. `folded`, where it is given, gets values that are constants
+  // there, since the importer folds few elements, and are computed out of constants here.
+  absl::Status Compare(const Graph& shorter, int64_t by, std::vector<Folded>* folded = nullptr) {
+    if (shorter.inputs().size() != whole_.inputs().size() || shorter.outputs().size() != whole_.outputs().size()) {
+      return OtherNodes();
     }
-    return absl::OkStatus();
+    // Constants that are alike at one length are one node there, so nodes are matched by what reads them.
+    absl::flat_hash_map<NodeId, NodeId> others;
+    const auto match = [&](Value here, Value there) {
+      return here.output == there.output && others.emplace(here.node, there.node).first->second == there.node;
+    };
+    bool alike = true;
+    for (size_t k = 0; k < whole_.inputs().size(); ++k) alike &= match(whole_.inputs()[k], shorter.inputs()[k]);
+    for (size_t k = 0; k < whole_.outputs().size(); ++k) {
+      alike &= match(whole_.outputs()[k].value, shorter.outputs()[k].value);
+    }
+    for (auto id = whole_.nodes().rbegin(); alike && id != whole_.nodes().rend(); ++id) {
+      const auto matched = others.find(*id);
+      if (matched == others.end()) continue;
+      const NodeId other = matched->second;
+      const Node &a = whole_.node(*id), &b = shorter.node(other);
+      if (folded != nullptr && a.op != nullptr && b.leaf == LeafKind::kConstant && !reads_inputs_.contains(*id)) {
+        folded->push_back({{*id, 0}, *shorter.arena()->Elements(other)});
+        continue;
+      }
+      alike = a.op == b.op && a.leaf == b.leaf && a.name == b.name && a.outputs.size() == b.outputs.size() &&
+              a.operands.size() == b.operands.size();
+      for (size_t k = 0; alike && k < a.operands.size(); ++k) alike = match(a.operands[k], b.operands[k]);
+      if (alike) RETURN_IF_ERROR(CompareNode(*id, b, shorter.arena()->Elements(other), by));
+    }
+    return alike ? absl::OkStatus() : OtherNodes();
   }
 
   int axis(Value value) const {
@@ -100,12 +131,34 @@ class Growth {
     const unsigned kinds = found == kinds_.end() ? kFirst : found->second;
     return (kinds & kFirst) != 0 ? kFirst : (kinds & kLast) != 0 ? kLast : kNumber;
   }
+  // Error: at a past of `by` rows less, `other` is not what follows from the lengths that were compared. Gives the values
+  // that are constants there alone.
+  absl::StatusOr<std::vector<Folded>> Check(const Graph& other, int64_t by) const {
+    Growth with = *this;
+    std::vector<Folded> folded;
+    RETURN_IF_ERROR(with.Compare(other, by, &folded));
+    for (const auto& [constant, kinds] : with.kinds_) {
+      if ((kinds & KindOf(constant)) == 0) return AnotherWay(constant);
+    }
+    if (with.axes_ == axes_ && with.sized_ == sized_) return folded;
+    return Depends("the model", "has other sizes at other lengths");
+  }
+
   // Numbers of attributes that are the capacity.
   bool Grows(NodeId id, const std::string& attr, int64_t number) const {
     return number == capacity_ && sized_.contains({id, attr});
   }
 
  private:
+  static absl::Status OtherNodes() { return Depends("the model", "has other nodes at other lengths"); }
+
+  absl::Status CompareNode(NodeId id, const Node& other, const Tensor* elements, int64_t by) {
+    for (size_t k = 0; k < other.outputs.size(); ++k) {
+      RETURN_IF_ERROR(CompareTypes({id, static_cast<int32_t>(k)}, other.outputs[k], by));
+    }
+    return other.op == nullptr ? CompareElements(id, elements, by) : CompareAttrs(id, other.attrs, by);
+  }
+
   absl::Status CompareTypes(Value value, const TensorType& other, int64_t by) {
     const TensorType& type = whole_.type(value);
     if (type.rank() != other.rank() || type.dtype != other.dtype) return Depends(Text(whole_, value.node), "changes");
@@ -130,9 +183,10 @@ class Growth {
     if (!IsPart(*elements, *other, /*last=*/false)) kinds &= ~kFirst;
     if (!IsPart(*elements, *other, /*last=*/true)) kinds &= ~kLast;
     if (!Exceeds(*elements, *other, by)) kinds &= ~kNumber;
-    if (kinds != 0) return absl::OkStatus();
-    return Depends(absl::StrCat("a constant ", elements->type().ToString()), "depends on the length of the past");
+    return kinds != 0 ? absl::OkStatus() : AnotherWay(id);
   }
+
+  absl::Status AnotherWay(NodeId constant) const { return OtherConstant(whole_.type({constant, 0})); }
 
   absl::Status CompareAttrs(NodeId id, const Attrs& others, int64_t by) {
     for (const auto& [name, attr] : whole_.node(id).attrs) {
@@ -152,6 +206,7 @@ class Growth {
   const Graph& whole_;
   int64_t capacity_;
   std::set<Value> pasts_;
+  absl::flat_hash_set<NodeId> reads_inputs_;  // whose values depend on inputs
   absl::flat_hash_map<Value, int> axes_;
   std::map<NodeId, unsigned> kinds_;  // that are possible
   std::set<std::pair<NodeId, std::string>> sized_;
@@ -306,8 +361,9 @@ class Builder {
     for (const Output& output : whole_.outputs()) {
       outputs.push_back({values_.at(output.value), output.name});
       const auto append = appended_.find(output.value);
-      if (append != appended_.end()) outputs.back().updates = values_.at(append->second->past);
-      if (append == appended_.end() && growth_.axis(output.value) >= 0) {
+      const bool next = append != appended_.end() && append->second->next == output.name;
+      if (next) outputs.back().updates = values_.at(append->second->past);
+      if (!next && growth_.axis(output.value) >= 0) {
         return Depends(absl::StrCat("the output ", output.name),
                        "grows with the past, and is the next value of no state");
       }
@@ -316,6 +372,8 @@ class Builder {
     result.graph = Graph(arena_, std::move(inputs), std::move(outputs));
     return result;
   }
+
+  const ValueMap& values() const { return values_; }  // by value of the model
 
  private:
   // The length of the past, and which rows hold it or new ones.
@@ -436,6 +494,16 @@ class Builder {
   std::set<Value> zero_behind_;  // zeros lie behind the end of the past
 };
 
+// Error: behind a past of `length` rows the first elements of `value`, which depends on no other input, are not these.
+absl::Status CheckFolded(const Graph& graph, Value value, const Tensor& elements, int64_t length) {
+  const Value input = graph.inputs().back();
+  const Graph part(graph.arena(), {input}, {{value, "constant"}});
+  ASSIGN_OR_RETURN(const std::vector<Tensor> found,
+                   InterpretGraph(part, {{graph.node(input.node).name,
+                                          Tensor::Scalar(DType::kInt64, static_cast<double>(length))}}));
+  return IsPart(found[0], elements, /*last=*/false) ? absl::OkStatus() : OtherConstant(elements.type());
+}
+
 }  // namespace
 
 absl::StatusOr<std::map<std::string, Append>> FindAppends(const Graph& graph, const StateNames& states) {
@@ -461,24 +529,43 @@ absl::StatusOr<std::map<std::string, Append>> FindAppends(const Graph& graph, co
       return Depends(absl::StrCat("the output ", present),
                      absl::StrCat("gets ", rows, " rows, others ", appends.begin()->second.rows));
     }
-    appends[past] = {*input, output->value, axis, rows};
+    appends[past] = {*input, output->value, axis, rows, present};
   }
   if (appends.empty()) return absl::InvalidArgumentError("states: found none, expected an input and its output");
   return appends;
 }
 
 absl::StatusOr<GrowingGraph> MakeGrowing(const std::vector<Graph>& samples, const StateNames& states) {
+  struct Known {
+    Known(const Graph& model, const std::map<std::string, Append>& of)
+        : whole(model), appends(of), growth(whole, appends) {}
+    const Graph whole;
+    const std::map<std::string, Append> appends;
+    Growth growth;
+  };
   const auto length = [](const Graph& graph, const std::map<std::string, Append>& appends) {
     const Append& first = appends.begin()->second;
     return graph.type(first.past).shape[first.axis];
   };
   ASSIGN_OR_RETURN(const auto appends, FindAppends(samples[0], states));
-  Growth growth(samples[0], appends);
+  const auto known = std::make_shared<Known>(samples[0], appends);
+  const int64_t longest = length(known->whole, known->appends);
   for (size_t k = 1; k < samples.size(); ++k) {
     ASSIGN_OR_RETURN(const auto shorter, FindAppends(samples[k], states));
-    RETURN_IF_ERROR(growth.Compare(samples[k], length(samples[0], appends) - length(samples[k], shorter)));
+    RETURN_IF_ERROR(known->growth.Compare(samples[k], longest - length(samples[k], shorter)));
   }
-  return Builder(samples[0], appends, growth).Build();
+  Builder builder(known->whole, known->appends, known->growth);
+  ASSIGN_OR_RETURN(GrowingGraph made, builder.Build());
+  made.check = [=, graph = made.graph, values = builder.values()](const Graph& model) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto at, FindAppends(model, states));
+    const int64_t past = length(model, at);
+    ASSIGN_OR_RETURN(const auto folded, known->growth.Check(model, longest - past));
+    for (const Growth::Folded& constant : folded) {
+      RETURN_IF_ERROR(CheckFolded(graph, values.at(constant.value), constant.elements, past));
+    }
+    return absl::OkStatus();
+  };
+  return made;
 }
 
 }  // namespace rewright

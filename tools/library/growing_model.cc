@@ -96,7 +96,7 @@ absl::StatusOr<Graph> GrowingModel::GraphAt(DimSizes dims, int64_t past) {
   return models_.GraphAt(dims);
 }
 
-absl::StatusOr<const GrowingModel::Compiled*> GrowingModel::Prepare(const DimSizes& dims) {
+absl::StatusOr<GrowingModel::Compiled*> GrowingModel::Prepare(const DimSizes& dims) {
   DimSizes key = dims;
   key.erase(past_);
   for (const SizeRelation& relation : relations_) key.erase(relation.name);
@@ -117,6 +117,15 @@ absl::StatusOr<const GrowingModel::Compiled*> GrowingModel::Prepare(const DimSiz
   if (capacity != capacity_) compiled_.clear();
   capacity_ = capacity;
   return &(compiled_[key] = std::move(compiled));
+}
+
+absl::Status GrowingModel::CheckLength(const DimSizes& dims, Compiled* compiled) {
+  const int64_t length = std::max<int64_t>(length_, 2);  // no size is 0, and a size of 1 may be read as a broadcast
+  if (compiled->checked.contains(length)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Graph model, GraphAt(dims, length));
+  RETURN_IF_ERROR(compiled->growing.check(model));
+  compiled->checked.insert(length);
+  return absl::OkStatus();
 }
 
 absl::Status GrowingModel::Reserve(const Compiled& compiled) {
@@ -144,7 +153,8 @@ absl::Status GrowingModel::Reserve(const Compiled& compiled) {
 absl::StatusOr<std::map<size_t, Tensor>> GrowingModel::Run(const std::vector<Tensor>& inputs) {
   const std::lock_guard<std::mutex> lock(mutex_);
   ASSIGN_OR_RETURN(const DimSizes dims, SizesOf(inputs, length_));
-  ASSIGN_OR_RETURN(const Compiled* compiled, Prepare(dims));
+  ASSIGN_OR_RETURN(Compiled* const compiled, Prepare(dims));
+  RETURN_IF_ERROR(CheckLength(dims, compiled));
   RETURN_IF_ERROR(Reserve(*compiled));
   std::vector<Tensor> given;
   for (size_t i = 0; i < inputs.size(); ++i) {

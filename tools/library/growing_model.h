@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,8 @@ class GrowingModel {
   struct Compiled {
     GrowingGraph growing;
     std::unique_ptr<Executable> executable;
-    int64_t rows = 0;  // that a run adds
+    int64_t rows = 0;           // that a run adds
+    std::set<int64_t> checked;  // lengths of the past at which the graph is the model
   };
 
   GrowingModel(SizedModels& models, const Engine& engine, StateNames states)
@@ -51,7 +53,9 @@ class GrowingModel {
   // The sizes of a run on these inputs behind a past of `length` rows.
   absl::StatusOr<DimSizes> SizesOf(const std::vector<Tensor>& inputs, int64_t length) const;
   absl::StatusOr<Graph> GraphAt(DimSizes dims, int64_t past);
-  absl::StatusOr<const Compiled*> Prepare(const DimSizes& dims);
+  absl::StatusOr<Compiled*> Prepare(const DimSizes& dims);
+  // Error: at this length the model is another one than the graph.
+  absl::Status CheckLength(const DimSizes& dims, Compiled* compiled);
   // Gives the states room for the rows of that graph.
   absl::Status Reserve(const Compiled& compiled);
   // Zeros behind the first length_ rows.
