@@ -131,8 +131,8 @@ class Growth {
     const unsigned kinds = found == kinds_.end() ? kFirst : found->second;
     return (kinds & kFirst) != 0 ? kFirst : (kinds & kLast) != 0 ? kLast : kNumber;
   }
-  // Error: at a past of `by` rows less, `other` is not what follows from the lengths that were compared. Gives the values
-  // that are constants there alone.
+  // Error: at a past of `by` rows less, `other` is not what follows from the lengths that were compared. Gives the
+  // values that are constants there alone.
   absl::StatusOr<std::vector<Folded>> Check(const Graph& other, int64_t by) const {
     Growth with = *this;
     std::vector<Folded> folded;

@@ -32,14 +32,14 @@ struct GrowingGraph {
   // (i64[]). Outputs as in the model; those that are next values of states update their inputs.
   Graph graph;
   std::vector<int> growing;  // by input of the model: the axis that grows; -1: none does
-  // Error (kFailedPrecondition): the model at this length of the past, from 2 to the first sample's, is another one than
-  // the graph says. Lengths between the samples are seen by it alone.
+  // Error (kFailedPrecondition): the model at this length of the past, from 2 to the first sample's, is another one
+  // than the graph says. Lengths between the samples are seen by it alone.
   std::function<absl::Status(const Graph& model)> check;
 };
 
-// Makes the graph out of the model at several lengths of the past, the capacity less the new rows first. Its results are
-// those of the model at every length that `check` takes, if what lies in the states behind the past is zero; there it
-// stays zero.
+// Makes the graph out of the model at several lengths of the past, the capacity less the new rows first. Its results
+// are those of the model at every length that `check` takes, if what lies in the states behind the past is zero; there
+// it stays zero.
 //   concat(past, new)       becomes dynamic_update_slice(past, new, length): rows behind it keep what they have
 //   sums and maxima over the past   read 0, or -infinity, behind its end; all else works row by row
 //   numbers of a constant that are the length plus something   become that
