@@ -264,9 +264,9 @@ Action DeclareSimulate(CommandLine& line) {
       .Required()
       .Type("FILE.json|NAME");
   line.Add("--layout", &flags->layout,
-           "Of a model: "
-           "dp=N,tp=N,pp=N,zero=0..3,micro=M,schedule=..,chunks=C,remat=none|full,offload=0|1,overlap=0|1,ep=N; auto: "
-           "the one with the shortest step that fits; of a configuration also F.layout")
+           "Of a model: dp=N,tp=N,pp=N,zero=0..3,micro=M,schedule=..,chunks=C, and "
+           "remat=none|full,offload=0|1,overlap=0|1,ep=N; auto: the one with the shortest step that fits; of a "
+           "configuration also F.layout")
       .Type("LAYOUT");
   line.AddInt("--devices", &flags->devices, 1, 1 << 16,
               "How many devices auto shares the work between (default all of the cluster)")
