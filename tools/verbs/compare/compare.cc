@@ -477,7 +477,10 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
     Contest contest(flags, session, *engine, progress);
     absl::Status status = contest.Prepare(path, *model, *baseline, *rules, optimized);
     if (status.ok()) status = contest.Run();
-    if (status.ok() && contest.contestants().front().seconds.empty()) break;  // interrupted before the first round
+    if (absl::IsCancelled(status)) {  // the models before this one have their rows
+      console.Error(std::string(ErrorAt(path, status).message()));
+      break;
+    }
     if (status.ok()) status = contest.CheckOutputs();
     if (!status.ok()) return ErrorAt(path, status);
     progress.Update(1, "");
