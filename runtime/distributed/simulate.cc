@@ -435,7 +435,7 @@ class Simulator {
     }
   }
 
-  // What a rank computes ends later by the time in which it moves bytes.
+  // Computations of a rank end later by the time in which it moves bytes.
   void Postpone(double seconds) {
     for (int number = 0; number < count(); ++number) {
       Rank& rank = ranks_[number];

@@ -123,7 +123,7 @@ TEST(SimulateTest, ADeviceWithOneEngineHidesNothing) {
   EXPECT_NEAR(step.seconds, computed + 3, 0.01);
   EXPECT_NEAR(step.ranks[0].exposed, 3, 0.01);
   EXPECT_NEAR(step.spans.back().end, step.seconds, 1e-6);
-  // Of two leaves of each sum a rank adds one to the other.
+  // A rank adds one of two leaves of each sum to the other.
   cluster = Nodes(2, 1e15, 0);
   cluster.device = ClusterDevice{.name = "core",
                                  .flops_per_second = {{"f32", 1e11}},

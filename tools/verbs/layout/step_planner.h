@@ -43,7 +43,7 @@ class StepPlanner {
   static absl::StatusOr<std::unique_ptr<StepPlanner>> Create(const TrainConfig& config, const TrainableModel& model,
                                                              const distributed::Cluster& cluster, Device& memory_of,
                                                              Options options);
-  // Of memory alone: subgraphs have no seconds.
+  // For memory alone: subgraphs have no seconds.
   StepPlanner(const TrainConfig& config, StepGraphs graphs, Device& memory_of, Options options);
 
   // The lists are those of a run (parallel_step.h), which computes `gradients` in the place of the step's own. Weights
