@@ -332,7 +332,7 @@ TEST(LayoutSearchTest, RecomputesWhereNothingElseFits) {
   EXPECT_FALSE(chosen(int64_t{1} << 40));
 }
 
-// Values that layers keep wait in the memory of the host: the same lists beside that, in less memory, for the time of copies.
+// Kept values wait in the memory of the host: the same lists beside that, in less memory, for the time of copies.
 TEST(DescribedPlanTest, WhatIsOffloadedTakesTimeInPlaceOfMemory) {
   const DescribedModel model = Model(kSmall);
   for (const char* text : {"dp=2,micro=4", "dp=2,micro=4,remat=full", "pp=2,micro=4,schedule=zero_bubble"}) {
