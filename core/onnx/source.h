@@ -27,6 +27,7 @@ class OnnxSource {
              absl::flat_hash_map<std::string, Value> values, std::vector<int> tail = {});
 
   const std::shared_ptr<Arena>& arena() const { return arena_; }
+  int64_t opset() const { return opset_; }
   int num_nodes() const { return model_->graph().node_size(); }
   const onnx::NodeProto& node(int i) const { return model_->graph().node(i); }
   // True if the node may be written into a model of that opset: it means the same there, and reads only its inputs,

@@ -164,6 +164,18 @@ class SessionTest(unittest.TestCase):
         with self.assertRaisesRegex(rewright.Error, "found no rows yet"):
             session.state("keys")
 
+    def test_a_branch_on_an_empty_past_is_refused(self):
+        empty = helper.make_node("Equal", ["past_length", "zero"], ["is_empty"])
+        graphs = [helper.make_graph([helper.make_node(op, ["y"], ["inner"])], op, [],
+                                    [helper.make_tensor_value_info("inner", TensorProto.FLOAT, None)])
+                  for op in ("Neg", "Exp")]
+        for use in ([helper.make_node("Cast", ["is_empty"], ["shift"], to=TensorProto.FLOAT),
+                     helper.make_node("Add", ["y", "shift"], ["moved"])],
+                    [helper.make_node("If", ["is_empty"], ["moved"], then_branch=graphs[0], else_branch=graphs[1])]):
+            session = rewright.load(attention([empty, *use], [("moved", [1, "n", HIDDEN])])).session(STATES)
+            with self.assertRaisesRegex(rewright.Error, "depends on the length of the past"):
+                session.run(x=rows(3, seed=1))
+
     # The remainder of the length by 64 is the length, up to 63 rows.
     def test_lengths_at_which_the_model_differs_are_refused(self):
         for op, number, least in (("Mod", 64, 64), ("Mod", 2, 2), ("Min", 40, 41)):
@@ -184,6 +196,23 @@ class SessionTest(unittest.TestCase):
                         truth = plain.run(x=rows(length, seed=length), **caches)["moved"]
                         numpy.testing.assert_allclose(found, truth, rtol=1e-4, atol=1e-5)
             self.assertLessEqual(session.length, least)
+
+    # Neither comparison holds at the lengths at which the graph is made.
+    def test_nodes_that_are_alike_but_for_a_number_are_told_apart(self):
+        node = [helper.make_node("Equal", ["past_length", "thousand"], ["is_thousand"]),
+                helper.make_node("Equal", ["past_length", "fifty"], ["is_fifty"]),
+                helper.make_node("Or", ["is_thousand", "is_fifty"], ["is_one"]),
+                helper.make_node("Cast", ["is_one"], ["shift"], to=TensorProto.FLOAT),
+                helper.make_node("Add", ["y", "shift"], ["moved"])]
+        model = attention(node, [("moved", [1, "n", HIDDEN])])
+        for name, value in (("fifty", 50), ("thousand", 1000)):
+            model.graph.initializer.append(numpy_helper.from_array(numpy.array(value), name))
+        session = rewright.load(model).session(STATES)
+        for length in (3, 46, 1):  # the mask of 46 rows is folded at a past of 3, and not at the capacity
+            session.run(x=rows(length, seed=length))
+        with self.assertRaisesRegex(rewright.Error, "has other nodes at other lengths"):
+            session.run(x=rows(1, seed=1))
+        self.assertEqual(session.length, 50)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <set>
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
@@ -17,200 +14,6 @@
 
 namespace rewright {
 namespace {
-
-absl::Status Depends(const std::string& what, const std::string& how) {
-  return absl::FailedPreconditionError(absl::StrCat("states: ", what, " ", how));
-}
-
-std::string Text(const Graph& graph, NodeId id) {
-  const Node& node = graph.node(id);
-  const std::string& name = node.op == nullptr ? node.name : graph.arena()->name({id, 0});
-  return absl::StrCat(node.op == nullptr ? "the leaf" : node.op->name, " \"", name, "\"");
-}
-
-// True if `kept` is a part of `whole`: along each axis the first elements, or the last ones.
-bool IsPart(const Tensor& whole, const Tensor& kept, bool last) {
-  const Shape &shape = kept.shape(), &all = whole.shape();
-  const size_t size = DTypeSize(kept.dtype());
-  for (int64_t i = 0; i < kept.num_elements(); ++i) {
-    int64_t rest = i, at = 0, stride = 1;
-    for (int axis = kept.type().rank() - 1; axis >= 0; --axis) {
-      at += (rest % shape[axis] + (last ? all[axis] - shape[axis] : 0)) * stride;
-      rest /= shape[axis];
-      stride *= all[axis];
-    }
-    if (std::memcmp(whole.as<char>() + at * static_cast<int64_t>(size),
-                    kept.as<char>() + i * static_cast<int64_t>(size), size) != 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// Every integer of `whole` exceeds that of `other` by `by`.
-bool Exceeds(const Tensor& whole, const Tensor& other, int64_t by) {
-  if ((whole.dtype() != DType::kInt64 && whole.dtype() != DType::kInt32) || whole.type() != other.type()) return false;
-  for (int64_t i = 0; i < whole.num_elements(); ++i) {
-    if (whole.AtInt(i) - other.AtInt(i) != by) return false;
-  }
-  return true;
-}
-
-absl::Status OtherConstant(const TensorType& type) {
-  return Depends(absl::StrCat("a constant ", type.ToString()),
-                 "depends on the length of the past in a way that is not known here");
-}
-
-// The axis of each value that grows with the past, and the constants that do, out of the model at several lengths.
-class Growth {
- public:
-  struct Folded {
-    Value value;
-    Tensor elements;
-  };
-
-  Growth(const Graph& whole, const std::map<std::string, Append>& appends)
-      : whole_(whole), capacity_(appends.begin()->second.rows) {
-    const Append& first = appends.begin()->second;
-    capacity_ = whole.type(first.present).shape[first.axis];
-    for (const auto& [name, append] : appends) pasts_.insert(append.past);
-    for (NodeId id : whole.nodes()) {
-      const Node& node = whole.node(id);
-      const auto reads = [&](Value operand) { return reads_inputs_.contains(operand.node); };
-      if (node.leaf == LeafKind::kInput || absl::c_any_of(node.operands, reads)) reads_inputs_.insert(id);
-    }
-  }
-
-  // `shorter`: the model at a past that has `by` rows less. `folded`, where it is given, gets values that are constants
-  // there, since the importer folds few elements, and are computed out of constants here.
-  absl::Status Compare(const Graph& shorter, int64_t by, std::vector<Folded>* folded = nullptr) {
-    if (shorter.inputs().size() != whole_.inputs().size() || shorter.outputs().size() != whole_.outputs().size()) {
-      return OtherNodes();
-    }
-    // Constants that are alike at one length are one node there, so nodes are matched by what reads them.
-    absl::flat_hash_map<NodeId, NodeId> others;
-    const auto match = [&](Value here, Value there) {
-      return here.output == there.output && others.emplace(here.node, there.node).first->second == there.node;
-    };
-    bool alike = true;
-    for (size_t k = 0; k < whole_.inputs().size(); ++k) alike &= match(whole_.inputs()[k], shorter.inputs()[k]);
-    for (size_t k = 0; k < whole_.outputs().size(); ++k) {
-      alike &= match(whole_.outputs()[k].value, shorter.outputs()[k].value);
-    }
-    for (auto id = whole_.nodes().rbegin(); alike && id != whole_.nodes().rend(); ++id) {
-      const auto matched = others.find(*id);
-      if (matched == others.end()) continue;
-      const NodeId other = matched->second;
-      const Node &a = whole_.node(*id), &b = shorter.node(other);
-      if (folded != nullptr && a.op != nullptr && b.leaf == LeafKind::kConstant && !reads_inputs_.contains(*id)) {
-        folded->push_back({{*id, 0}, *shorter.arena()->Elements(other)});
-        continue;
-      }
-      alike = a.op == b.op && a.leaf == b.leaf && a.name == b.name && a.outputs.size() == b.outputs.size() &&
-              a.operands.size() == b.operands.size();
-      for (size_t k = 0; alike && k < a.operands.size(); ++k) alike = match(a.operands[k], b.operands[k]);
-      if (alike) RETURN_IF_ERROR(CompareNode(*id, b, shorter.arena()->Elements(other), by));
-    }
-    return alike ? absl::OkStatus() : OtherNodes();
-  }
-
-  int axis(Value value) const {
-    const auto found = axes_.find(value);
-    return found == axes_.end() ? -1 : found->second;
-  }
-  int64_t capacity() const { return capacity_; }
-  bool IsPast(Value value) const { return pasts_.contains(value); }
-  // How the elements of a constant follow from the length of the past.
-  enum Kind : unsigned {
-    kFirst = 1,   // they do not: a shorter past sees the first of them
-    kLast = 2,    // a shorter past sees the last of them
-    kNumber = 4,  // each is the length plus something
-  };
-  Kind KindOf(NodeId constant) const {
-    const auto found = kinds_.find(constant);
-    const unsigned kinds = found == kinds_.end() ? kFirst : found->second;
-    return (kinds & kFirst) != 0 ? kFirst : (kinds & kLast) != 0 ? kLast : kNumber;
-  }
-  // Error: at a past of `by` rows less, `other` is not what follows from the lengths that were compared. Gives the
-  // values that are constants there alone.
-  absl::StatusOr<std::vector<Folded>> Check(const Graph& other, int64_t by) const {
-    Growth with = *this;
-    std::vector<Folded> folded;
-    RETURN_IF_ERROR(with.Compare(other, by, &folded));
-    for (const auto& [constant, kinds] : with.kinds_) {
-      if ((kinds & KindOf(constant)) == 0) return AnotherWay(constant);
-    }
-    if (with.axes_ == axes_ && with.sized_ == sized_) return folded;
-    return Depends("the model", "has other sizes at other lengths");
-  }
-
-  // Numbers of attributes that are the capacity.
-  bool Grows(NodeId id, const std::string& attr, int64_t number) const {
-    return number == capacity_ && sized_.contains({id, attr});
-  }
-
- private:
-  static absl::Status OtherNodes() { return Depends("the model", "has other nodes at other lengths"); }
-
-  absl::Status CompareNode(NodeId id, const Node& other, const Tensor* elements, int64_t by) {
-    for (size_t k = 0; k < other.outputs.size(); ++k) {
-      RETURN_IF_ERROR(CompareTypes({id, static_cast<int32_t>(k)}, other.outputs[k], by));
-    }
-    return other.op == nullptr ? CompareElements(id, elements, by) : CompareAttrs(id, other.attrs, by);
-  }
-
-  absl::Status CompareTypes(Value value, const TensorType& other, int64_t by) {
-    const TensorType& type = whole_.type(value);
-    if (type.rank() != other.rank() || type.dtype != other.dtype) return Depends(Text(whole_, value.node), "changes");
-    for (int axis = 0; axis < type.rank(); ++axis) {
-      const int64_t grown = type.shape[axis] - other.shape[axis];
-      const auto known = axes_.find(value);
-      if (grown == 0 && (known == axes_.end() || known->second != axis)) continue;
-      const bool first = known == axes_.end() || known->second == axis;
-      if (!first || grown != by || (!IsPast(value) && type.shape[axis] != capacity_)) {
-        return Depends(Text(whole_, value.node),
-                       absl::StrCat("has the shape ", type.ToString(), ", which is not that of past and new rows"));
-      }
-      axes_[value] = axis;
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CompareElements(NodeId id, const Tensor* other, int64_t by) {
-    const Tensor* elements = whole_.arena()->Elements(id);
-    if (elements == nullptr || other == nullptr || elements->data() == other->data()) return absl::OkStatus();
-    unsigned& kinds = kinds_.try_emplace(id, kFirst | kLast | kNumber).first->second;
-    if (!IsPart(*elements, *other, /*last=*/false)) kinds &= ~kFirst;
-    if (!IsPart(*elements, *other, /*last=*/true)) kinds &= ~kLast;
-    if (!Exceeds(*elements, *other, by)) kinds &= ~kNumber;
-    return kinds != 0 ? absl::OkStatus() : AnotherWay(id);
-  }
-
-  absl::Status AnotherWay(NodeId constant) const { return OtherConstant(whole_.type({constant, 0})); }
-
-  absl::Status CompareAttrs(NodeId id, const Attrs& others, int64_t by) {
-    for (const auto& [name, attr] : whole_.node(id).attrs) {
-      const Attr& other = others.at(name);
-      if (attr == other) continue;
-      const auto *list = std::get_if<std::vector<int64_t>>(&attr), *shorter = std::get_if<std::vector<int64_t>>(&other);
-      bool sizes = list != nullptr && shorter->size() == list->size() && axis({id, 0}) >= 0;
-      for (size_t k = 0; sizes && k < list->size(); ++k) {
-        sizes = (*list)[k] == (*shorter)[k] || ((*list)[k] == capacity_ && capacity_ - (*shorter)[k] == by);
-      }
-      if (!sizes) return Depends(Text(whole_, id), absl::StrCat("has another ", name, " at another length"));
-      sized_.insert({id, name});
-    }
-    return absl::OkStatus();
-  }
-
-  const Graph& whole_;
-  int64_t capacity_;
-  std::set<Value> pasts_;
-  absl::flat_hash_set<NodeId> reads_inputs_;  // whose values depend on inputs
-  absl::flat_hash_map<Value, int> axes_;
-  std::map<NodeId, unsigned> kinds_;  // that are possible
-  std::set<std::pair<NodeId, std::string>> sized_;
-};
 
 // The way in which an application reads operands that grow.
 class RowByRow {
@@ -494,17 +297,63 @@ class Builder {
   std::set<Value> zero_behind_;  // zeros lie behind the end of the past
 };
 
-// Error: behind a past of `length` rows the first elements of `value`, which depends on no other input, are not these.
-absl::Status CheckFolded(const Graph& graph, Value value, const Tensor& elements, int64_t length) {
-  const Value input = graph.inputs().back();
-  const Graph part(graph.arena(), {input}, {{value, "constant"}});
-  ASSIGN_OR_RETURN(const std::vector<Tensor> found,
-                   InterpretGraph(part, {{graph.node(input.node).name,
-                                          Tensor::Scalar(DType::kInt64, static_cast<double>(length))}}));
-  return IsPart(found[0], elements, /*last=*/false) ? absl::OkStatus() : OtherConstant(elements.type());
-}
-
 }  // namespace
+
+// What is known of the model at other lengths.
+struct CheckedLengths {
+  CheckedLengths(const Graph& model, const StateNames& of, const std::map<std::string, Append>& at)
+      : whole(model), states(of), appends(at), longest(Past(whole, appends)), growth(whole, appends) {}
+
+  static int64_t Past(const Graph& graph, const std::map<std::string, Append>& appends) {
+    const Append& first = appends.begin()->second;
+    return graph.type(first.past).shape[first.axis];
+  }
+
+  absl::StatusOr<int64_t> LengthOf(const Graph& model) const {
+    ASSIGN_OR_RETURN(const auto at, FindAppends(model, states));
+    return Past(model, at);
+  }
+
+  void FindChanging(std::shared_ptr<const OnnxSource> source) {
+    changing = ChangingNodes::Find(std::move(source), whole, [&](Value value) -> std::optional<int> {
+      const bool known = whole.contains(value.node) || whole.node(value.node).leaf == LeafKind::kInput;
+      return known ? std::optional(growth.axis(value)) : std::nullopt;
+    });
+  }
+
+  // True if inputs have the shapes that follow at a past of `by` rows less.
+  bool FollowFrom(const std::vector<Shape>& inputs, int64_t by) const {
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      Shape shape = whole.type(whole.inputs()[k]).shape;
+      if (const int axis = growth.axis(whole.inputs()[k]); axis >= 0) shape[axis] -= by;
+      if (shape != inputs[k]) return false;
+    }
+    return true;
+  }
+
+  // Error: behind a past of `length` rows the first elements of a value, which depends on no other input, are not
+  // those that it was folded to.
+  absl::Status CheckFolded(const absl::StatusOr<std::vector<Growth::Folded>>& folded, int64_t length) const {
+    RETURN_IF_ERROR(folded.status());
+    const Value input = made.inputs().back();
+    const Tensor rows = Tensor::Scalar(DType::kInt64, static_cast<double>(length));
+    for (const Growth::Folded& constant : *folded) {
+      const Graph part(made.arena(), {input}, {{values.at(constant.value), "constant"}});
+      ASSIGN_OR_RETURN(const std::vector<Tensor> found, InterpretGraph(part, {{made.node(input.node).name, rows}}));
+      if (!IsPart(found[0], constant.elements, /*last=*/false)) return OtherConstant(constant.elements.type());
+    }
+    return absl::OkStatus();
+  }
+
+  const Graph whole;
+  const StateNames states;
+  const std::map<std::string, Append> appends;
+  const int64_t longest;
+  Growth growth;
+  Graph made;       // out of `whole`
+  ValueMap values;  // of it, by value of `whole`
+  std::optional<ChangingNodes> changing;
+};
 
 absl::StatusOr<std::map<std::string, Append>> FindAppends(const Graph& graph, const StateNames& states) {
   std::map<std::string, Append> appends;
@@ -535,37 +384,43 @@ absl::StatusOr<std::map<std::string, Append>> FindAppends(const Graph& graph, co
   return appends;
 }
 
-absl::StatusOr<GrowingGraph> MakeGrowing(const std::vector<Graph>& samples, const StateNames& states) {
-  struct Known {
-    Known(const Graph& model, const std::map<std::string, Append>& of)
-        : whole(model), appends(of), growth(whole, appends) {}
-    const Graph whole;
-    const std::map<std::string, Append> appends;
-    Growth growth;
-  };
-  const auto length = [](const Graph& graph, const std::map<std::string, Append>& appends) {
-    const Append& first = appends.begin()->second;
-    return graph.type(first.past).shape[first.axis];
-  };
+absl::StatusOr<GrowingGraph> MakeGrowing(const std::vector<Graph>& samples, const StateNames& states,
+                                         std::shared_ptr<const OnnxSource> source) {
   ASSIGN_OR_RETURN(const auto appends, FindAppends(samples[0], states));
-  const auto known = std::make_shared<Known>(samples[0], appends);
-  const int64_t longest = length(known->whole, known->appends);
+  auto lengths = std::make_shared<CheckedLengths>(samples[0], states, appends);
   for (size_t k = 1; k < samples.size(); ++k) {
-    ASSIGN_OR_RETURN(const auto shorter, FindAppends(samples[k], states));
-    RETURN_IF_ERROR(known->growth.Compare(samples[k], longest - length(samples[k], shorter)));
+    ASSIGN_OR_RETURN(const int64_t length, lengths->LengthOf(samples[k]));
+    RETURN_IF_ERROR(lengths->growth.Learn(samples[k], lengths->longest - length));
   }
-  Builder builder(known->whole, known->appends, known->growth);
+  Builder builder(lengths->whole, lengths->appends, lengths->growth);
   ASSIGN_OR_RETURN(GrowingGraph made, builder.Build());
-  made.check = [=, graph = made.graph, values = builder.values()](const Graph& model) -> absl::Status {
-    ASSIGN_OR_RETURN(const auto at, FindAppends(model, states));
-    const int64_t past = length(model, at);
-    ASSIGN_OR_RETURN(const auto folded, known->growth.Check(model, longest - past));
-    for (const Growth::Folded& constant : folded) {
-      RETURN_IF_ERROR(CheckFolded(graph, values.at(constant.value), constant.elements, past));
-    }
-    return absl::OkStatus();
-  };
+  lengths->made = made.graph;
+  lengths->values = builder.values();
+  if (source != nullptr) lengths->FindChanging(std::move(source));
+  made.lengths = std::move(lengths);
   return made;
+}
+
+absl::Status GrowingGraph::Check(const Graph& model) const {
+  ASSIGN_OR_RETURN(const int64_t length, lengths->LengthOf(model));
+  const int64_t by = lengths->longest - length;
+  return lengths->CheckFolded(lengths->growth.Check(model, by), length);
+}
+
+bool GrowingGraph::CheckChanges(int64_t length, const std::vector<Shape>& inputs) const {
+  const int64_t by = lengths->longest - length;
+  if (!lengths->changing || !lengths->changing->complete() || !lengths->FollowFrom(inputs, by)) return false;
+  const ChangedValues changed = lengths->changing->ImportAt(by);
+  return changed.status.ok() && lengths->CheckFolded(lengths->growth.Check(changed, by), length).ok();
+}
+
+absl::Status GrowingGraph::CheckEmpty() const {
+  if (!lengths->changing) return absl::OkStatus();
+  ChangedValues changed = lengths->changing->ImportAt(lengths->longest);
+  std::erase_if(changed.results, [&](const auto& result) {
+    return !lengths->whole.arena()->IsKnown(result.first) || !changed.arena->IsKnown(result.second);
+  });
+  return lengths->CheckFolded(lengths->growth.Check(changed, lengths->longest), 0);
 }
 
 }  // namespace rewright

@@ -11,10 +11,24 @@
 namespace rewright {
 namespace {
 
-// A model at a past of so many rows shows what grows with it. Sizes of models are seldom primes, and seldom multiples
-// of the first capacity.
-constexpr int64_t kSamples[] = {29, 37};
 constexpr int64_t kFirstCapacity = 80;
+constexpr int64_t kLeastPast = 38;  // at that capacity
+
+// A model at two other pasts shows what grows. Sizes of models are seldom primes, and seldom multiples of the first
+// capacity. Constants of few elements are folded while a model is read: at lengths that are alike, the same ones.
+std::vector<std::vector<int64_t>> SamplesBelow(int64_t past) {
+  const auto is_prime = [](int64_t n) {
+    for (int64_t k = 2; k * k <= n; ++k) {
+      if (n % k == 0) return false;
+    }
+    return true;
+  };
+  std::vector<int64_t> primes;
+  for (int64_t n = past - 1; primes.size() < 2; --n) {
+    if (is_prime(n)) primes.push_back(n);
+  }
+  return {primes, {29, 37}};
+}
 
 // Copies the first rows along an axis from one tensor to another that differs in their number.
 void CopyRows(const Tensor& from, int axis, int64_t rows, Tensor* to) {
@@ -90,10 +104,31 @@ absl::StatusOr<DimSizes> GrowingModel::SizesOf(const std::vector<Tensor>& inputs
   return dims;
 }
 
-absl::StatusOr<Graph> GrowingModel::GraphAt(DimSizes dims, int64_t past) {
+DimSizes GrowingModel::DimsAt(DimSizes dims, int64_t past) const {
   dims[past_] = past;
   Complete(relations_, &dims);
-  return models_.GraphAt(dims);
+  return dims;
+}
+
+absl::StatusOr<int64_t> GrowingModel::RowsOf(const DimSizes& dims) {
+  ASSIGN_OR_RETURN(const SizedModel model, models_.ReadAt(DimsAt(dims, kLeastPast)));
+  ASSIGN_OR_RETURN(const auto appends, FindAppends(model.graph, states_));
+  return appends.begin()->second.rows;
+}
+
+absl::StatusOr<GrowingGraph> GrowingModel::MakeFor(const DimSizes& dims, int64_t past) {
+  ASSIGN_OR_RETURN(const SizedModel full, models_.ReadAt(DimsAt(dims, past)));
+  absl::StatusOr<GrowingGraph> made;
+  for (const std::vector<int64_t>& lengths : SamplesBelow(past)) {
+    std::vector<Graph> samples = {full.graph};
+    for (int64_t length : lengths) {
+      ASSIGN_OR_RETURN(const SizedModel model, models_.ReadAt(DimsAt(dims, length)));
+      samples.push_back(model.graph);
+    }
+    made = MakeGrowing(samples, states_, full.source);
+    if (made.ok()) break;
+  }
+  return made;
 }
 
 absl::StatusOr<GrowingModel::Compiled*> GrowingModel::Prepare(const DimSizes& dims) {
@@ -102,17 +137,12 @@ absl::StatusOr<GrowingModel::Compiled*> GrowingModel::Prepare(const DimSizes& di
   for (const SizeRelation& relation : relations_) key.erase(relation.name);
   const auto found = compiled_.find(key);
   if (found != compiled_.end() && length_ + found->second.rows <= capacity_) return &found->second;
-  std::vector<Graph> samples(1);
-  for (int64_t past : kSamples) {
-    ASSIGN_OR_RETURN(samples.emplace_back(), GraphAt(dims, past));
-  }
-  ASSIGN_OR_RETURN(const auto appends, FindAppends(samples[1], states_));
-  Compiled compiled;
-  compiled.rows = appends.begin()->second.rows;
   int64_t capacity = std::max(capacity_, kFirstCapacity);
-  while (capacity < length_ + compiled.rows || capacity - compiled.rows <= kSamples[1]) capacity *= 2;
-  ASSIGN_OR_RETURN(samples[0], GraphAt(dims, capacity - compiled.rows));
-  ASSIGN_OR_RETURN(compiled.growing, MakeGrowing(samples, states_));
+  ASSIGN_OR_RETURN(const int64_t rows, RowsOf(dims));
+  while (capacity < length_ + rows || capacity - rows < kLeastPast) capacity *= 2;
+  Compiled compiled;
+  compiled.rows = rows;
+  ASSIGN_OR_RETURN(compiled.growing, MakeFor(dims, capacity - rows));
   ASSIGN_OR_RETURN(compiled.executable, engine_.runner().Prepare(compiled.growing.graph));
   if (capacity != capacity_) compiled_.clear();
   capacity_ = capacity;
@@ -120,10 +150,14 @@ absl::StatusOr<GrowingModel::Compiled*> GrowingModel::Prepare(const DimSizes& di
 }
 
 absl::Status GrowingModel::CheckLength(const DimSizes& dims, Compiled* compiled) {
+  if (length_ == 0) RETURN_IF_ERROR(compiled->growing.CheckEmpty());
   const int64_t length = std::max<int64_t>(length_, 2);  // no size is 0, and a size of 1 may be read as a broadcast
   if (compiled->checked.contains(length)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const Graph model, GraphAt(dims, length));
-  RETURN_IF_ERROR(compiled->growing.check(model));
+  const DimSizes sizes = DimsAt(dims, length);
+  if (!compiled->growing.CheckChanges(length, models_.InputShapes(sizes))) {
+    ASSIGN_OR_RETURN(const SizedModel model, models_.ReadAt(sizes));
+    RETURN_IF_ERROR(compiled->growing.Check(model.graph));
+  }
   compiled->checked.insert(length);
   return absl::OkStatus();
 }

@@ -52,7 +52,12 @@ class GrowingModel {
   absl::Status FindAxes();
   // The sizes of a run on these inputs behind a past of `length` rows.
   absl::StatusOr<DimSizes> SizesOf(const std::vector<Tensor>& inputs, int64_t length) const;
-  absl::StatusOr<Graph> GraphAt(DimSizes dims, int64_t past);
+  // The sizes at another length of the past.
+  DimSizes DimsAt(DimSizes dims, int64_t past) const;
+  // The rows that a run adds.
+  absl::StatusOr<int64_t> RowsOf(const DimSizes& dims);
+  // The graph for a capacity of this past and the rows of a run.
+  absl::StatusOr<GrowingGraph> MakeFor(const DimSizes& dims, int64_t past);
   absl::StatusOr<Compiled*> Prepare(const DimSizes& dims);
   // Error: at this length the model is another one than the graph.
   absl::Status CheckLength(const DimSizes& dims, Compiled* compiled);

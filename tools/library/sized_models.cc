@@ -67,12 +67,43 @@ absl::StatusOr<std::shared_ptr<const SizedModel>> SizedModels::At(const DimSizes
   return model;
 }
 
-absl::StatusOr<Graph> SizedModels::GraphAt(const DimSizes& dims) {
+absl::StatusOr<SizedModel> SizedModels::ReadAt(const DimSizes& dims) {
   const std::lock_guard<std::mutex> making(making_);
   SizedModel model;
   model.dims = dims;
+  if (path_ == nullptr) {
+    ASSIGN_OR_RETURN(ImportedModel read, Read(dims, /*keep_source=*/true));
+    model.graph = std::move(read.graph);
+    model.source = std::move(read.source);
+    return model;
+  }
   RETURN_IF_ERROR(FindGraph(&model));
-  return CopyGraph(model.graph);
+  model.graph = CopyGraph(model.graph);
+  return model;
+}
+
+absl::StatusOr<ImportedModel> SizedModels::Read(const DimSizes& dims, bool keep_source) {
+  ImportOptions options;
+  options.dims = dims;
+  options.fold_defaults = original().fold_defaults;
+  options.keep_unknown = !original().opaque.empty();
+  options.keep_source = keep_source;
+  ASSIGN_OR_RETURN(ImportedModel read, source_.contents.Import(options));
+  engine_.Use(read);
+  return read;
+}
+
+std::vector<Shape> SizedModels::InputShapes(const DimSizes& dims) const {
+  const Graph& graph = original().graph;
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    Shape& shape = shapes.emplace_back(graph.type(graph.inputs()[i]).shape);
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      const auto given = dims.find(original().dim_names[i][axis]);
+      if (given != dims.end()) shape[axis] = given->second;
+    }
+  }
+  return shapes;
 }
 
 std::vector<SizeRelation> SizedModels::Relations() {
@@ -96,13 +127,7 @@ absl::Status SizedModels::FindGraph(SizedModel* model) {
     model->graph = path_ != nullptr ? path_->rewritten : original().graph;
     return absl::OkStatus();
   }
-  ImportOptions options;
-  options.dims = model->dims;
-  options.fold_defaults = original().fold_defaults;
-  options.keep_unknown = !original().opaque.empty();
-  options.keep_source = engine_.file_device() != nullptr;
-  ASSIGN_OR_RETURN(const ImportedModel resized, source_.contents.Import(options));
-  engine_.Use(resized);
+  ASSIGN_OR_RETURN(const ImportedModel resized, Read(model->dims, engine_.file_device() != nullptr));
   model->graph = resized.graph;
   model->source = resized.source;
   if (path_ == nullptr) return absl::OkStatus();

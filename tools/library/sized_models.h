@@ -24,7 +24,7 @@ using DimSizes = std::map<std::string, int64_t>;
 struct SizedModel {
   DimSizes dims;
   Graph graph;                               // that runs
-  std::shared_ptr<const OnnxSource> source;  // of a model read for another runtime at these sizes
+  std::shared_ptr<const OnnxSource> source;  // of a model read for another runtime at these sizes; ReadAt
   std::vector<std::string> left_out;         // rules of steps that do not apply at these sizes
   std::shared_ptr<Executable> executable;
 };
@@ -50,8 +50,11 @@ class SizedModels {
 
   // Errors: sizes that the model does not admit, those of the device.
   absl::StatusOr<std::shared_ptr<const SizedModel>> At(const DimSizes& dims);
-  // The graph that runs at these sizes, in an arena of its own. Errors: as above.
-  absl::StatusOr<Graph> GraphAt(const DimSizes& dims);
+  // The graph that runs at these sizes, in an arena of its own, and its source if no rewrite was made; it is not
+  // compiled. Errors: as above.
+  absl::StatusOr<SizedModel> ReadAt(const DimSizes& dims);
+  // The shapes of the inputs at these sizes.
+  std::vector<Shape> InputShapes(const DimSizes& dims) const;
   // Relations between the sizes, looked for where the model was read at sizes that were all given.
   std::vector<SizeRelation> Relations();
 
@@ -68,6 +71,7 @@ class SizedModels {
 
   std::shared_ptr<const SizedModel> Find(const DimSizes& dims);
   absl::StatusOr<std::shared_ptr<const SizedModel>> Make(const DimSizes& dims);
+  absl::StatusOr<ImportedModel> Read(const DimSizes& dims, bool keep_source);
   absl::Status FindGraph(SizedModel* model);
 
   SourceModel source_;
