@@ -111,22 +111,25 @@ DimSizes GrowingModel::DimsAt(DimSizes dims, int64_t past) const {
 }
 
 absl::StatusOr<int64_t> GrowingModel::RowsOf(const DimSizes& dims) {
-  ASSIGN_OR_RETURN(const SizedModel model, models_.ReadAt(DimsAt(dims, kLeastPast)));
+  ASSIGN_OR_RETURN(const ImportedModel model, models_.OriginalAt(DimsAt(dims, kLeastPast)));
   ASSIGN_OR_RETURN(const auto appends, FindAppends(model.graph, states_));
   return appends.begin()->second.rows;
 }
 
 absl::StatusOr<GrowingGraph> GrowingModel::MakeFor(const DimSizes& dims, int64_t past) {
-  ASSIGN_OR_RETURN(const SizedModel full, models_.ReadAt(DimsAt(dims, past)));
+  ASSIGN_OR_RETURN(const ImportedModel full, models_.OriginalAt(DimsAt(dims, past)));
   absl::StatusOr<GrowingGraph> made;
   for (const std::vector<int64_t>& lengths : SamplesBelow(past)) {
     std::vector<Graph> samples = {full.graph};
     for (int64_t length : lengths) {
-      ASSIGN_OR_RETURN(const SizedModel model, models_.ReadAt(DimsAt(dims, length)));
+      ASSIGN_OR_RETURN(const ImportedModel model, models_.OriginalAt(DimsAt(dims, length)));
       samples.push_back(model.graph);
     }
     made = MakeGrowing(samples, states_, full.source);
     if (made.ok()) break;
+  }
+  if (made.ok()) {
+    ASSIGN_OR_RETURN(made->graph, models_.Rewritten(made->graph));
   }
   return made;
 }
@@ -155,7 +158,7 @@ absl::Status GrowingModel::CheckLength(const DimSizes& dims, Compiled* compiled)
   if (compiled->checked.contains(length)) return absl::OkStatus();
   const DimSizes sizes = DimsAt(dims, length);
   if (!compiled->growing.CheckChanges(length, models_.InputShapes(sizes))) {
-    ASSIGN_OR_RETURN(const SizedModel model, models_.ReadAt(sizes));
+    ASSIGN_OR_RETURN(const ImportedModel model, models_.OriginalAt(sizes));
     RETURN_IF_ERROR(compiled->growing.Check(model.graph));
   }
   compiled->checked.insert(length);

@@ -67,19 +67,15 @@ absl::StatusOr<std::shared_ptr<const SizedModel>> SizedModels::At(const DimSizes
   return model;
 }
 
-absl::StatusOr<SizedModel> SizedModels::ReadAt(const DimSizes& dims) {
+absl::StatusOr<ImportedModel> SizedModels::OriginalAt(const DimSizes& dims) {
   const std::lock_guard<std::mutex> making(making_);
-  SizedModel model;
-  model.dims = dims;
-  if (path_ == nullptr) {
-    ASSIGN_OR_RETURN(ImportedModel read, Read(dims, /*keep_source=*/true));
-    model.graph = std::move(read.graph);
-    model.source = std::move(read.source);
-    return model;
-  }
-  RETURN_IF_ERROR(FindGraph(&model));
-  model.graph = CopyGraph(model.graph);
-  return model;
+  return Read(dims, /*keep_source=*/true);
+}
+
+absl::StatusOr<Graph> SizedModels::Rewritten(const Graph& graph) const {
+  if (path_ == nullptr) return graph;
+  ASSIGN_OR_RETURN(Resized replayed, ReplayResized(path_->made, path_->steps, graph, path_->rules));
+  return std::move(replayed.graph);
 }
 
 absl::StatusOr<ImportedModel> SizedModels::Read(const DimSizes& dims, bool keep_source) {

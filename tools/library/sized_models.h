@@ -24,7 +24,7 @@ using DimSizes = std::map<std::string, int64_t>;
 struct SizedModel {
   DimSizes dims;
   Graph graph;                               // that runs
-  std::shared_ptr<const OnnxSource> source;  // of a model read for another runtime at these sizes; ReadAt
+  std::shared_ptr<const OnnxSource> source;  // of a model read for another runtime at these sizes
   std::vector<std::string> left_out;         // rules of steps that do not apply at these sizes
   std::shared_ptr<Executable> executable;
 };
@@ -50,9 +50,10 @@ class SizedModels {
 
   // Errors: sizes that the model does not admit, those of the device.
   absl::StatusOr<std::shared_ptr<const SizedModel>> At(const DimSizes& dims);
-  // The graph that runs at these sizes, in an arena of its own, and its source if no rewrite was made; it is not
-  // compiled. Errors: as above.
-  absl::StatusOr<SizedModel> ReadAt(const DimSizes& dims);
+  // The model as the file has it at these sizes, in an arena of its own, with its source. Errors: of its import.
+  absl::StatusOr<ImportedModel> OriginalAt(const DimSizes& dims);
+  // A graph that has nodes of the original, after those steps of the optimization that apply to it.
+  absl::StatusOr<Graph> Rewritten(const Graph& graph) const;
   // The shapes of the inputs at these sizes.
   std::vector<Shape> InputShapes(const DimSizes& dims) const;
   // Relations between the sizes, looked for where the model was read at sizes that were all given.
