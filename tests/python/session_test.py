@@ -178,7 +178,7 @@ class SessionTest(unittest.TestCase):
 
     # The remainder of the length by 64 is the length, up to 63 rows.
     def test_lengths_at_which_the_model_differs_are_refused(self):
-        for op, number, least in (("Mod", 64, 64), ("Mod", 2, 2), ("Min", 40, 41)):
+        for op, number, least in (("Mod", 64, 64), ("Mod", 2, 2), ("Min", 39, 41)):
             node = [helper.make_node(op, ["past_length", "number"], ["shift"]),
                     helper.make_node("Cast", ["shift"], ["shift_f"], to=TensorProto.FLOAT),
                     helper.make_node("Add", ["y", "shift_f"], ["moved"])]
@@ -196,6 +196,19 @@ class SessionTest(unittest.TestCase):
                         truth = plain.run(x=rows(length, seed=length), **caches)["moved"]
                         numpy.testing.assert_allclose(found, truth, rtol=1e-4, atol=1e-5)
             self.assertLessEqual(session.length, least)
+
+    def test_positions_may_be_numbers_of_floating_type(self):
+        node = [helper.make_node("Cast", ["rows2"], ["rows_f"], to=TensorProto.FLOAT),
+                helper.make_node("Cos", ["rows_f"], ["turns"]),
+                helper.make_node("Mul", ["y", "turns"], ["moved"])]
+        model = attention(node, [("moved", [1, "n", HIDDEN])])
+        session, plain = rewright.load(model).session(STATES), rewright.load(model)
+        for length in (3, 1, 90, 1):
+            caches = past_of(session) if session.length > 0 else None
+            found = session.run(x=rows(length, seed=length))["moved"]
+            if caches is not None:
+                truth = plain.run(x=rows(length, seed=length), **caches)["moved"]
+                numpy.testing.assert_allclose(found, truth, rtol=0, atol=2e-6)
 
     # Neither comparison holds at the lengths at which the graph is made.
     def test_nodes_that_are_alike_but_for_a_number_are_told_apart(self):

@@ -1,5 +1,6 @@
 #include "tools/library/growth.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -10,11 +11,19 @@ namespace {
 
 absl::Status OtherNodes() { return Depends("the model", "has other nodes at other lengths"); }
 
-// Every integer of `whole` exceeds that of `other` by `by`.
+// Every element of `whole` is an integer that exceeds that of `other` by `by`, and sums of them are exact.
 bool Exceeds(const Tensor& whole, const Tensor& other, int64_t by) {
-  if ((whole.dtype() != DType::kInt64 && whole.dtype() != DType::kInt32) || whole.type() != other.type()) return false;
+  constexpr double kExact = 1 << 24;  // float32 has all integers up to it
+  const DType dtype = whole.dtype();
+  const bool floating = dtype == DType::kFloat32 || dtype == DType::kFloat64;
+  if ((!floating && dtype != DType::kInt64 && dtype != DType::kInt32) || whole.type() != other.type()) return false;
   for (int64_t i = 0; i < whole.num_elements(); ++i) {
-    if (whole.AtInt(i) - other.AtInt(i) != by) return false;
+    if (floating) {
+      const double a = whole.At(i), b = other.At(i);
+      if (!(std::abs(a) <= kExact) || a != std::trunc(a) || a - b != static_cast<double>(by)) return false;
+    } else if (whole.AtInt(i) - other.AtInt(i) != by) {
+      return false;
+    }
   }
   return true;
 }

@@ -69,7 +69,7 @@ TEST(GrowingGraph, WhatDependsOnTheLengthOtherwiseIsRefused) {
   EXPECT_THAT(ErrorOf("%9 = exp(%1)"), HasSubstr("is the next value of no state"));
   EXPECT_THAT(ErrorOf("%2 = reshape(%1, shape=[8,$T])\n%9 = reduce_sum(%2, axes=[1], keepdims=0)"),
               HasSubstr("mixes rows"));
-  EXPECT_THAT(ErrorOf("const %2: f32[] = [$T]\n%3 = div(x, %2)\n%9 = neg(%3)"),
+  EXPECT_THAT(ErrorOf("const %2: f32[] = [$T.5]\n%3 = div(x, %2)\n%9 = neg(%3)"),
               HasSubstr("depends on the length of the past"));
 }
 
@@ -77,6 +77,7 @@ TEST(GrowingGraph, PositionsAreTheLengthAndSomething) {
   const std::string made = ErrorOf("const %2: i64[1] = [$P]\n%3 = cast(%2, to=f32)\n%4 = add(x, %3)\n%9 = neg(%4)");
   EXPECT_THAT(made, HasSubstr("length of the past"));
   EXPECT_THAT(made, HasSubstr("sub("));
+  EXPECT_THAT(ErrorOf("const %2: f32[] = [$T]\n%3 = div(x, %2)\n%9 = neg(%3)"), HasSubstr("length of the past"));
 }
 
 TEST(GrowingGraph, MasksEndBehindTheNewRows) {
