@@ -22,8 +22,11 @@ class ChangingNodes::Finder {
       if (!axis_(input)) return false;
       inputs_.insert(input);
     }
-    const std::vector<FileNode> nodes = FileNodes(source_);
-    return std::all_of(nodes.begin(), nodes.end(), [&, at = 0](const FileNode& node) mutable { return Add(at++, node); });
+    int at = 0;
+    for (const FileNode& node : FileNodes(source_)) {
+      if (!Add(at++, node)) return false;
+    }
+    return true;
   }
 
  private:

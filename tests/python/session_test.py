@@ -199,9 +199,11 @@ class SessionTest(unittest.TestCase):
 
     def test_positions_may_be_numbers_of_floating_type(self):
         node = [helper.make_node("Cast", ["rows2"], ["rows_f"], to=TensorProto.FLOAT),
-                helper.make_node("Cos", ["rows_f"], ["turns"]),
+                helper.make_node("Mul", ["rows_f", "speeds"], ["angles"]),
+                helper.make_node("Cos", ["angles"], ["turns"]),
                 helper.make_node("Mul", ["y", "turns"], ["moved"])]
         model = attention(node, [("moved", [1, "n", HIDDEN])])
+        model.graph.initializer.append(numpy_helper.from_array(numpy.float32(0.7) ** numpy.arange(HIDDEN), "speeds"))
         session, plain = rewright.load(model).session(STATES), rewright.load(model)
         for length in (3, 1, 90, 1):
             caches = past_of(session) if session.length > 0 else None
