@@ -203,7 +203,7 @@ class SessionTest(unittest.TestCase):
                 helper.make_node("Cos", ["angles"], ["turns"]),
                 helper.make_node("Mul", ["y", "turns"], ["moved"])]
         model = attention(node, [("moved", [1, "n", HIDDEN])])
-        model.graph.initializer.append(numpy_helper.from_array(numpy.float32(0.7) ** numpy.arange(HIDDEN), "speeds"))
+        model.graph.initializer.append(numpy_helper.from_array(numpy.geomspace(1, 0.01, HIDDEN, dtype=numpy.float32), "speeds"))
         session, plain = rewright.load(model).session(STATES), rewright.load(model)
         for length in (3, 1, 90, 1):
             caches = past_of(session) if session.length > 0 else None
