@@ -76,4 +76,30 @@ absl::StatusOr<Graph> WithNarrowNodes(const Graph& graph, const absl::flat_hash_
   return Narrower(graph, to).Run(nodes);
 }
 
+absl::StatusOr<Graph> WithRoundedOperands(const Graph& graph, const absl::flat_hash_set<NodeId>& nodes, DType to) {
+  Arena& arena = *graph.arena();
+  ValueMap values, rounded;  // by value of the graph
+  const auto rounded_of = [&](Value value) -> absl::StatusOr<Value> {
+    if (graph.type(value).dtype != DType::kFloat32) return values.at(value);
+    if (const auto found = rounded.find(value); found != rounded.end()) return found->second;
+    ASSIGN_OR_RETURN(const Value narrow, arena.Apply("cast", {values.at(value)}, {{"to", to}}));
+    ASSIGN_OR_RETURN(rounded[value], arena.Apply("cast", {narrow}, {{"to", DType::kFloat32}}));
+    return rounded[value];
+  };
+  for (const NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    std::vector<Value> operands;
+    for (const Value operand : node.operands) {
+      operands.push_back(values.at(operand));
+      if (!nodes.contains(id)) continue;
+      ASSIGN_OR_RETURN(operands.back(), rounded_of(operand));
+    }
+    const NodeId made = node.op == nullptr || operands == node.operands ? id : arena.AddLike(node, operands);
+    for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) values[{id, o}] = {made, o};
+  }
+  std::vector<Output> outputs = graph.outputs();
+  for (Output& output : outputs) output.value = values.at(output.value);
+  return Graph(graph.arena(), graph.inputs(), std::move(outputs));
+}
+
 }  // namespace rewright

@@ -15,6 +15,10 @@ namespace rewright {
 // that does not admit the type, named with its node.
 absl::StatusOr<Graph> WithNarrowNodes(const Graph& graph, const absl::flat_hash_set<NodeId>& nodes, DType to);
 
+// Returns the graph in which these applications compute in f32 on operands that are rounded to the type: each f32
+// operand is converted to it and back, once for all that read it. Error: as of the conversion.
+absl::StatusOr<Graph> WithRoundedOperands(const Graph& graph, const absl::flat_hash_set<NodeId>& nodes, DType to);
+
 // Adds the application to its arena on other operands, with the type `to` where attributes name f32. Error: it does not
 // admit that.
 absl::StatusOr<NodeId> AddNarrow(Arena& arena, NodeId id, std::vector<Value> operands, DType to);

@@ -299,7 +299,7 @@ class Builder {
 
 }  // namespace
 
-// What is known of the model at other lengths.
+// Knowledge of the model at other lengths.
 struct CheckedLengths {
   CheckedLengths(const Graph& model, const StateNames& of, const std::map<std::string, Append>& at)
       : whole(model), states(of), appends(at), longest(Past(whole, appends)), growth(whole, appends) {}

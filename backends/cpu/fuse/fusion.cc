@@ -6,10 +6,12 @@
 #include <numeric>
 #include <set>
 
+#include "absl/algorithm/container.h"
 #include "backends/common/fuser.h"
 #include "backends/common/node_access.h"
 #include "backends/cpu/codegen/pointwise.h"
 #include "backends/cpu/fuse/row_groups.h"
+#include "backends/cpu/simd/simd.h"
 #include "core/ops/ops.h"
 
 namespace rewright::cpu {
@@ -150,7 +152,26 @@ class CpuFuser : private Fuser<FusedGroup> {
       if (step) group.epilogue.push_back(*step);
       return step.has_value();
     });
+    if (IsRounded(anchor) && absl::c_all_of(NodeAt(anchor).operands, [&](Value x) { return OnlyRoundedRead(x); })) {
+      group.kind = FusedGroup::Kind::kRounded;
+      for (Value operand : NodeAt(anchor).operands) members.push_back(graph_.index(operand.node));
+    }
     AddGroup(std::move(group), std::move(members));
+  }
+
+  // A product of f32 of which each operand is widened from bf16, one of them a weight.
+  bool IsRounded(int i) const {
+    const Node& node = NodeAt(i);
+    return MultipliesBf16() && node.op == ops::Matmul() && node.outputs[0].dtype == DType::kFloat32 &&
+           node.operands[0] != node.operands[1] && graph_.IsKnown(node.operands[1]) &&
+           absl::c_all_of(node.operands, [&](Value operand) {
+             const Node& cast = graph_.node(operand.node);
+             return cast.op == ops::Cast() && graph_.type(cast.operands[0]).dtype == DType::kBFloat16;
+           });
+  }
+  bool OnlyRoundedRead(Value value) const {
+    const int i = graph_.index(value.node);
+    return !Escapes(i) && absl::c_all_of(graph_.users(i), [&](int user) { return IsRounded(user); });
   }
 
   void FuseQuantized(int anchor) {

@@ -6,7 +6,8 @@
 //      node (or a batch_norm, which is all three); then one residual of the same shape is added; then activation
 //      functions follow. Nothing is folded into the weights, no two steps are made one, and nothing is known but by its
 //      operator: all that is algebra, and a rule's to prove. A product of 8-bit integers takes the differences to zero
-//      points before it and what makes 8 bits of its sums (quantized.h). A convolution of images whose first two axes
+//      points before it and what makes 8 bits of its sums (quantized.h). A product of bf16 numbers that were widened
+//      takes the conversions, where the processor multiplies bf16. A convolution of images whose first two axes
 //      are exchanged, as the gradient by its weights is, takes the transposes before it and that behind it.
 //   2. Reshapes and copies along linear indices (transpose, slice, split, expand) are groups of their own, which are
 //      views where the layout allows.
@@ -70,6 +71,7 @@ struct FusedGroup {
   enum class Kind : uint8_t {
     kConv,            // a convolution, and what follows it at each element
     kMatmul,          // a product, and what follows it at each element
+    kRounded,         // a product of f32 on operands that are widened from bf16, and what follows it at each element
     kQuantized,       // a product or convolution of integers, between conversions
     kWeightGradient,  // the gradient of a convolution by its weights
     kPointwise,       // operators at each element
@@ -81,7 +83,7 @@ struct FusedGroup {
   };
   Kind kind = Kind::kOther;
   Group group;
-  std::vector<EpilogueStep> epilogue;                 // kConv, kMatmul
+  std::vector<EpilogueStep> epilogue;                 // kConv, kMatmul, kRounded
   std::shared_ptr<const QuantizedProduct> quantized;  // kQuantized
   NodeId reduction = -1;                              // kRows
   std::shared_ptr<const GroupFold> fold;              // kFold

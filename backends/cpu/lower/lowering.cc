@@ -388,7 +388,10 @@ absl::StatusOr<Tensor> Lowering::ConstantTensor(Value value) {
   Tensor base;
   Layout layout;
   int64_t offset = 0;
-  CHECK(ConstantView(value, &base, &layout, &offset)) << "a constant that was not computed";
+  if (!ConstantView(value, &base, &layout, &offset)) {  // within a group: what the run reads is computed of it
+    RETURN_IF_ERROR(Compute({value}));
+    return folded_.at(value);
+  }
   ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(graph_.type(value), "a view of the weight"));
   void* addresses[] = {base.data(), tensor.data()};
   RETURN_IF_ERROR(RunKernel(

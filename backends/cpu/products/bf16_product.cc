@@ -1,6 +1,8 @@
 // Products of bf16 by oneDNN, where the processor multiplies such numbers: sums in f32, rounded once behind the
-// epilogue, as the product of f32 with conversions around it does in about twice the time (docs/decisions/080). Where
-// oneDNN has no such kernel for the layouts of the factors, that one runs (wide.cc).
+// epilogue where the result is bf16, as the product of f32 with conversions around it does in about twice the time
+// (docs/decisions/080). Where oneDNN has no such kernel for the layouts of the factors, that one runs (wide.cc).
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,23 +23,24 @@ using MatmulPrimitive = dnnl::matmul::primitive_desc;
 // The same as MatmulProblem, for bf16. With `packs` oneDNN chooses how b lies.
 struct Bf16Problem {
   Layout a, b, c;
+  dnnl_data_type_t result = dnnl_bf16;  // or dnnl_f32
   bool packs = false;
   PostOps post_ops;
 };
 
 // Strides of axes of size 1 as they are in memory without gaps: oneDNN knows layouts by their strides.
-memory::desc Bf16Desc(Layout layout) {
+memory::desc Bf16Desc(Layout layout, dnnl_data_type_t type = dnnl_bf16) {
   for (size_t axis = layout.dims.size(); axis-- > 0;) {
     if (layout.dims[axis] != 1) continue;
     layout.strides[axis] = axis + 1 < layout.dims.size() ? layout.dims[axis + 1] * layout.strides[axis + 1] : 1;
   }
-  const std::optional<memory::desc> desc = DescOf(layout, dnnl_bf16);
+  const std::optional<memory::desc> desc = DescOf(layout, type);
   if (!desc) throw dnnl::error(dnnl_unimplemented, "no form for the layout");
   return *desc;
 }
 
 MatmulPrimitive MakeDesc(const DnnlContext& context, const Bf16Problem& problem) {
-  const memory::desc a = Bf16Desc(problem.a), c = Bf16Desc(problem.c);
+  const memory::desc a = Bf16Desc(problem.a), c = Bf16Desc(problem.c, problem.result);
   const memory::desc b = problem.packs ? memory::desc(problem.b.dims, memory::data_type::bf16, memory::format_tag::any)
                                        : Bf16Desc(problem.b);
   Shape columns(problem.c.dims.size(), 1);
@@ -63,13 +66,33 @@ absl::StatusOr<int> Packed(Lowering& lowering, Value b, const Bf16Problem& probl
   return known;
 }
 
+// The product of the group, and its factors as bf16.
+struct Factors {
+  NodeId product = -1;
+  Value a, b;
+};
+
+std::optional<Factors> FactorsOf(const Graph& graph, const FusedGroup& group) {
+  const bool rounded = group.kind == FusedGroup::Kind::kRounded;
+  if (!rounded && (group.kind != FusedGroup::Kind::kMatmul || !MultipliesBf16() ||
+                   !IsOfType(graph, group.group, DType::kBFloat16))) {
+    return std::nullopt;
+  }
+  const auto product = std::find_if(group.group.nodes.begin(), group.group.nodes.end(),
+                                    [&](NodeId id) { return graph.node(id).op == ops::Matmul(); });
+  const auto factor = [&](int k) {
+    const Value value = graph.node(*product).operands[k];
+    return rounded ? graph.node(value.node).operands[0] : value;
+  };
+  return Factors{*product, factor(0), factor(1)};
+}
+
 absl::StatusOr<bool> PlanBf16Product(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
-  if (group.kind != FusedGroup::Kind::kMatmul || !MultipliesBf16() || !IsOfType(graph, group.group, DType::kBFloat16)) {
-    return false;
-  }
-  const Node& node = graph.node(group.group.nodes[0]);
-  const Value a = node.operands[0], b = node.operands[1], out = group.group.outputs[0];
+  const std::optional<Factors> factors = FactorsOf(graph, group);
+  if (!factors) return false;
+  const Node& node = graph.node(factors->product);
+  const Value a = factors->a, b = factors->b, out = group.group.outputs[0];
   const Shape &dims = node.outputs[0].shape, &b_dims = graph.type(b).shape;
   const auto rank = static_cast<int64_t>(dims.size());
   const int64_t n = dims.back(), k = b_dims[b_dims.size() - 2];
@@ -79,6 +102,7 @@ absl::StatusOr<bool> PlanBf16Product(Lowering& lowering, const FusedGroup& group
   Bf16Problem problem;
   problem.post_ops = PostOpsOf(group);
   problem.c = Layout::RowMajor(dims);
+  if (graph.type(out).dtype == DType::kFloat32) problem.result = dnnl_f32;
   Place a_place, b_place;
   ASSIGN_OR_RETURN(problem.a, PlainOperand(lowering, a, rank, &a_place));
   const bool one_matrix = NumElements(b_dims) == k * n;
@@ -117,9 +141,15 @@ absl::StatusOr<bool> PlanBf16Product(Lowering& lowering, const FusedGroup& group
   return true;
 }
 
+// The layout of what it gives is that of the products with conversions.
+std::optional<Layout> Bf16ProductLayout(const LayoutQuery& query) {
+  return FactorsOf(query.graph, query.group) ? std::optional(Layout::RowMajor(query.dims())) : std::nullopt;
+}
+
 }  // namespace
 
-// The layout of what it gives is that of the products with conversions: row-major.
-KernelEntry Bf16ProductEntry() { return {.ops = {ops::Matmul()}, .plan = PlanBf16Product}; }
+KernelEntry Bf16ProductEntry() {
+  return {.ops = {ops::Matmul(), ops::Cast()}, .plan = PlanBf16Product, .layout = Bf16ProductLayout, .version = 2};
+}
 
 }  // namespace rewright::cpu

@@ -6,6 +6,7 @@
 
 #include "core/onnx/export/writer.h"
 #include "core/ops/foreign.h"
+#include "core/ops/ops.h"
 
 namespace rewright {
 namespace {
@@ -26,7 +27,7 @@ class Chooser {
       open.pop_back();
       const Node& node = graph_.node(value.node);
       if (node.op == nullptr) continue;
-      if (exported_.is_folded(value.node)) {
+      if (exported_.is_folded(value.node) && !IsWidened(value)) {
         choice_.folded.insert(value);
       } else if (choice_.computed.insert(value.node).second) {
         open.insert(open.end(), node.operands.begin(), node.operands.end());
@@ -37,6 +38,14 @@ class Chooser {
   }
 
  private:
+  // True for reals that are computed in fewer bits: the file has them in these.
+  bool IsWidened(Value value) const {
+    const Node& node = graph_.node(value.node);
+    if (node.op != ops::Cast() || graph_.type(value).num_bytes() <= kSmallBytes) return false;
+    const DType from = graph_.type(node.operands[0]).dtype, to = graph_.type(value).dtype;
+    return IsFloating(from) && IsFloating(to) && DTypeSize(from) < DTypeSize(to);
+  }
+
   // Returns the known values, leaves excluded, that run-time nodes and outputs read.
   std::vector<Value> NeededWeights() const {
     std::set<Value> needed;

@@ -31,7 +31,8 @@ struct WeightChoice {
 
 // Chooses for the known values that run-time nodes, kept nodes and outputs read. A value that may be computed at export
 // is, unless its tensor would take more bytes than the weights that it alone reads: such weights are narrower, or other
-// nodes read them too. Only values that the file computes, or that are made of few bytes of weights, are left to it.
+// nodes read them too. Only values that the file computes, that are made of few bytes of weights, or that are reals of
+// fewer bits, are left to it.
 WeightChoice ChooseFolded(const ExportedGraph& exported);
 
 }  // namespace rewright

@@ -243,7 +243,7 @@ Compared ExpectSame(const Graph& graph, const std::vector<Tensor>& inputs, doubl
   return compared;
 }
 
-std::vector<Tensor> RandomInputs(const Graph& graph, uint64_t seed) {
+std::vector<Tensor> DrawnInputs(const Graph& graph, uint64_t seed) {
   Rng rng(seed);
   std::vector<Tensor> inputs;
   for (Value input : graph.inputs()) inputs.push_back(RandomTensor(graph.type(input), -1, 1, rng));
@@ -258,7 +258,7 @@ TEST(CpuFoldsOfValues, ThatAreNotFiniteAgree) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
   for (int round = 0; round < 6; ++round) {
     SCOPED_TRACE(absl::StrCat("round ", round));
-    std::vector<Tensor> inputs = RandomInputs(graph, static_cast<uint64_t>(round));
+    std::vector<Tensor> inputs = DrawnInputs(graph, static_cast<uint64_t>(round));
     float* const mask = inputs[3].as<float>();
     for (int64_t row = 0; row < kQueries; ++row) {
       // The first blocks, all but the last key, all keys, the later blocks.
@@ -292,7 +292,7 @@ TEST(CpuFoldsOfValues, ThatAreMaskedByIndicesAgree) {
     for (const float masked : {-1e4f, -3e38f, -kInfinity, -1.0f}) {
       SCOPED_TRACE(absl::StrCat(sizes.queries, " ", sizes.keys, " ", masked));
       const Graph graph = GraphOf(CaseOf("mask_by_query"), sizes.queries, sizes.keys, sizes.depth, 24);
-      std::vector<Tensor> inputs = RandomInputs(graph, 5);
+      std::vector<Tensor> inputs = DrawnInputs(graph, 5);
       for (int64_t i = 0; i < sizes.queries; ++i) {
         for (int64_t t = 0; t < sizes.keys; ++t) {
           inputs[3].as<float>()[i * sizes.keys + t] = t < i + sizes.first ? 0 : masked;
@@ -310,7 +310,7 @@ TEST(CpuFoldsOfValues, ThatAreMaskedByIndicesAgree) {
       ExpectSame(graph, others, 1e-5);
     }
     const Graph graph = GraphOf(CaseOf("selected"), sizes.queries, sizes.keys, sizes.depth, 24);
-    std::vector<Tensor> inputs = RandomInputs(graph, 6);
+    std::vector<Tensor> inputs = DrawnInputs(graph, 6);
     for (int64_t i = 0; i < sizes.queries * sizes.keys; ++i) {
       inputs[3].as<uint8_t>()[i] = i % sizes.keys < i / sizes.keys + sizes.first;
     }
@@ -323,7 +323,7 @@ TEST(CpuFoldsOfValues, ThatAreVerySmallOrLargeAgree) {
   const Graph softmax = GraphOf(CaseOf("plain"), 40, 300, 24, 20),
               squares = GraphOf(CaseOf("no_softmax"), 40, 300, 24, 20);
   const auto scaled = [&](std::vector<float> factors) {
-    std::vector<Tensor> inputs = RandomInputs(softmax, 9);
+    std::vector<Tensor> inputs = DrawnInputs(softmax, 9);
     for (size_t k = 0; k < 3; ++k) {
       for (int64_t i = 0; i < inputs[k].num_elements(); ++i) inputs[k].as<float>()[i] *= factors[k];
     }

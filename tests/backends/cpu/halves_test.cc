@@ -272,6 +272,48 @@ output o = %10
   }
 }
 
+// Products of f32 with a weight, on operands that were rounded: the conversions are in the group, and the sums stay
+// f32. Where something else reads what is widened, or no operand is a weight, the product is one of f32.
+TEST(CpuHalves, RoundedOperandsAreMultipliedAsTheyAre) {
+  if (!cpu::MultipliesBf16()) GTEST_SKIP() << "no AVX512-BF16 here";
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[3,5,37]
+input r: f32[3,5,19]
+state w: f32[37,19]
+state u: f32[37,23]
+state b: f32[19]
+%0 = cast(x, to=bf16)
+%1 = cast(%0, to=f32)
+%2 = cast(w, to=bf16)
+%3 = cast(%2, to=f32)
+%4 = cast(u, to=bf16)
+%5 = cast(%4, to=f32)
+%6 = matmul(%1, %3)
+%7 = add(%6, b)
+%8 = add(%7, r)
+%9 = relu(%8)
+%10 = matmul(%1, %5)
+%11 = cast(%10, to=bf16)
+%12 = cast(%11, to=f32)
+%13 = transpose(%12, perm=[0,2,1])
+%14 = matmul(%12, %13)
+output y = %9
+output z = %10
+output t = %14
+)",
+                                       -1, 1, 1);
+  auto schedule = (*MakeDevice("cpu", {2}))->Compile(graph);
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  std::vector<std::string> products;
+  for (const Step& step : schedule->steps) {
+    if (absl::StrContains(step.label, "matmul")) products.push_back(step.label);
+  }
+  EXPECT_THAT(products, testing::ElementsAre(testing::HasSubstr("cast+cast+matmul+add+add+relu (brg:avx512_core_bf16"),
+                                             testing::HasSubstr("cast+cast+matmul (brg:avx512_core_bf16"),
+                                             testing::Not(testing::HasSubstr("bf16"))));
+  ExpectAgrees(*std::move(schedule), graph, -1, 1, 3, 1e-5);
+}
+
 TEST(CpuHalves, ReductionsNormsAndSoftmax) {
   ExpectAgreesInHalves(R"(
 input x: HALF[3,5,37]

@@ -110,19 +110,4 @@ void ExpectAgrees(const RunInputs& run, const Graph& graph, double low, double h
   }
 }
 
-Graph GraphWithWeights(const std::string& text, double low, double high, uint64_t seed) {
-  const auto empty = ParseGraph(text);
-  EXPECT_TRUE(empty.ok()) << empty.status().ToString() << "\n" << text;
-  if (!empty.ok()) return Graph();
-  Rng rng(seed);
-  std::map<std::string, Tensor> weights;
-  for (NodeId id : empty->nodes()) {
-    const Node& node = empty->node(id);
-    if (node.leaf == LeafKind::kState) weights[node.name] = RandomTensor(node.outputs[0], low, high, rng);
-  }
-  const auto graph = ParseGraph(text, weights);
-  EXPECT_TRUE(graph.ok()) << graph.status().ToString();
-  return graph.ok() ? *graph : Graph();
-}
-
 }  // namespace rewright

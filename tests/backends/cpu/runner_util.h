@@ -11,6 +11,7 @@
 #include "core/ir/graph.h"
 #include "gtest/gtest.h"
 #include "runtime/executor.h"
+#include "tests/support/parsed_graph.h"
 
 namespace rewright {
 
@@ -35,8 +36,5 @@ void ExpectAgrees(Executable& executable, const Graph& graph, double low, double
 // Whatever runs the graph: outputs in its order.
 using RunInputs = std::function<absl::StatusOr<std::vector<Tensor>>(const std::vector<Tensor>&)>;
 void ExpectAgrees(const RunInputs& run, const Graph& graph, double low, double high, uint64_t seed, double tolerance);
-
-// The graph of a text (core/ir/text.h) with random weights in [low, high].
-Graph GraphWithWeights(const std::string& text, double low, double high, uint64_t seed);
 
 }  // namespace rewright

@@ -38,6 +38,31 @@ output y = %3
 output h = %1
 )";
 
+TEST(NarrowNodes, OperandsAloneMayBeRounded) {
+  const Graph graph = GraphOf(kTwoProducts);
+  const auto rounded = WithRoundedOperands(graph, ApplicationsOf(graph, {"matmul"}), DType::kBFloat16);
+  ASSERT_TRUE(rounded.ok()) << rounded.status();
+  EXPECT_EQ(PrintGraph(*rounded), PrintGraph(GraphOf(R"(
+input x: f32[3,5]
+input w: f32[5,7]
+input v: f32[7,2]
+%0 = cast(x, to=bf16)
+%1 = cast(%0, to=f32)
+%2 = cast(w, to=bf16)
+%3 = cast(%2, to=f32)
+%4 = matmul(%1, %3)
+%5 = relu(%4)
+%6 = cast(%5, to=bf16)
+%7 = cast(%6, to=f32)
+%8 = cast(v, to=bf16)
+%9 = cast(%8, to=f32)
+%10 = matmul(%7, %9)
+%11 = add(%10, %10)
+output y = %11
+output h = %5
+)")));
+}
+
 // Neighbours that are narrow hand on their results as they are; each value is converted once each way.
 TEST(NarrowNodes, ConversionsStandAtBorders) {
   EXPECT_EQ(Narrowed(kTwoProducts, {"matmul", "relu"}), PrintGraph(GraphOf(R"(

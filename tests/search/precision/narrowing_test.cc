@@ -30,7 +30,7 @@ output y = %6
 )";
 
 Narrowing Choose(const std::string& text, double tolerance) {
-  const Graph graph = GraphOf(text);
+  const Graph graph = GraphWithWeights(text, -1, 1, 1);
   NarrowingOptions options;
   options.tolerance = tolerance;
   options.measure = false;
@@ -109,6 +109,39 @@ output i = %1
                                   0.5);
   ASSERT_TRUE(chosen.graph.has_value()) << chosen.verdict;
   EXPECT_EQ(chosen.eligible, 2);
+}
+
+// Results of products with weights may stay wide: a sum that the others round, of large parts that cancel, does not.
+TEST(Narrowing, ProductsMayKeepTheirResults) {
+  const Narrowing chosen = Choose(R"(
+input x: f32[8,32]
+input r: f32[8,32]
+state w: f32[32,32]
+%0 = matmul(x, w)
+%1 = add(%0, r)
+%2 = sub(%1, r)
+output y = %2
+)",
+                                  0.006);
+  ASSERT_TRUE(chosen.graph.has_value()) << chosen.verdict;
+  EXPECT_EQ(chosen.verdict, "1 of 1 products on operands in bf16");
+  EXPECT_LE(chosen.measured, 0.006);
+}
+
+// The largest element of a tanh moves least.
+TEST(Narrowing, TheElementThatMovesMostIsLookedAt) {
+  const Narrowing chosen = Choose(R"(
+input x: f32[8,32]
+state w: f32[32,32]
+const %0: f32[] = [1000]
+%1 = matmul(x, w)
+%2 = mul(%1, %0)
+%3 = tanh(%2)
+output y = %3
+)",
+                                  1.9);
+  ASSERT_TRUE(chosen.graph.has_value()) << chosen.verdict;
+  EXPECT_GT(chosen.estimated, 0.01 * chosen.measured);
 }
 
 TEST(Narrowing, WithoutAProductNothingIsWorthIt) {

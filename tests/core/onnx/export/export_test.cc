@@ -311,6 +311,23 @@ output y = %2
   ExpectSameOutputs(graph, ImportAgain(written), {{"x", Iota({2, 3})}});
 }
 
+TEST(ExportTest, WeightsThatAreWidenedAreWrittenNarrow) {
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[2,64]
+state w: f32[64,32]
+%0 = cast(w, to=bf16)
+%1 = cast(%0, to=f32)
+%2 = matmul(x, %1)
+output y = %2
+)",
+                                       -1, 1, 1);
+  const onnx::ModelProto model = Export(graph);
+  ASSERT_EQ(model.graph().initializer_size(), 1);
+  EXPECT_EQ(model.graph().initializer(0).data_type(), onnx::TensorProto::BFLOAT16);
+  EXPECT_EQ(model.graph().node_size(), 2);
+  ExpectSameOutputs(graph, ImportAgain(model), {{"x", Iota({2, 64})}});
+}
+
 TEST(ExportTest, WeightOnlyOutputsAreInitializersOrNodes) {
   const Graph graph =
       GraphOf("input x: f32[2]\nstate w: f32[2]\n%0 = exp(w)\noutput y = %0\noutput z = %0\n", {{"w", Iota({2})}});
