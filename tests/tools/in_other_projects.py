@@ -15,6 +15,8 @@ import tempfile
 import onnx
 import onnx.parser
 
+if len(sys.argv) != 3:
+    sys.exit(__doc__)
 ROOT, BUILD = (pathlib.Path(argument) for argument in sys.argv[1:])
 sys.path[:0] = [str(BUILD / "python"), str(ROOT / "tools/examples/suites")]
 import judged_suite  # noqa: E402
