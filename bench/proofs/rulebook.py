@@ -77,14 +77,15 @@ def judged(row, found):
 
 
 def tensorright(rows):
-    """The rules of TensorRight's own files, by rank of proof; open where no restatement is proved."""
-    best = {}
+    """The rules of TensorRight's own files, by rank of proof; open, or in part, where restatements are not proved."""
+    said = collections.defaultdict(set)
     for row in rows:
         for folder, numbers in re.findall(r"(\w+)/(rule\d+(?:, rule\d+)*)", row["origin"].partition("TensorRight ")[2]):
-            for number in numbers.split(", "):
-                said = row["ranks"] or "open"
-                best[folder, number] = min(best.get((folder, number), said), said, key=[*RANKS, "open"].index)
-    return collections.Counter(best.values())
+            for number in numbers.split(", ") if row["verdict"] != "refuted" else ():
+                said[folder, number].add(row["ranks"] or "open")
+    return collections.Counter(
+        "proved in part" if "open" in one and len(one) > 1 else min(one, key=[*RANKS, "open"].index)
+        for one in said.values())
 
 
 def counts_line(counts, total):
