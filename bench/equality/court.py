@@ -310,14 +310,40 @@ def family_of(tool):
 
 
 def table_of(rows):
-    lines = ["| tool | pairs | " + " | ".join(ANSWERS) + " |", "|---" * (len(ANSWERS) + 2) + "|"]
+    """Answers by tool. Answers that no pair has are left out; tools of one family with the same counts share a line."""
     groups = collections.defaultdict(collections.Counter)
     for row in rows:
         groups[family_of(row["tool"])][row["answer"]] += 1
         groups["all"][row["answer"]] += 1
+    shown = [one for one in ANSWERS if groups["all"][one]]
+    lines = collections.defaultdict(list)
     for name, counts in sorted(groups.items(), key=lambda one: (one[0] == "all", one[0])):
-        lines.append(f"| {name} | {sum(counts[one] for one in ANSWERS)} | " +
-                     " | ".join(str(counts[one]) for one in ANSWERS) + " |")
+        family, _, member = name.rpartition(".")
+        cells = [sum(counts[one] for one in ANSWERS), *(counts[one] for one in shown)]
+        lines[family, tuple(map(str, cells))].append(member)
+    return ["| tool | pairs | " + " | ".join(shown) + " |", "|---" * (len(shown) + 2) + "|",
+            *(f"| {family}{'.' * bool(family)}{', '.join(members)}{', each' * (len(members) > 1)} | {' | '.join(cells)} |"
+              for (family, cells), members in lines.items())]
+
+
+# Kinds of fault that DiTOX found of onnxoptimizer's default passes, its figures, and the models here that they are of.
+DITOX = (("no model, or an invalid one", "9.2 % of all models", ""),
+         ("images: other outputs", "30 % of classifiers, 16.6 % of detectors and segmenters",
+          "squeezenet|beit|convnext|deit"),
+         ("texts: other outputs", "hardly any", "bert|gpt|llama|bloom|nasrnn"),
+         ("single operators and small graphs: other outputs", "not among its models", "^(case|reported|onnx)/|mlp"))
+
+
+def ditox_of(rows):
+    """Models with a fault of each kind, by onnxoptimizer and by any tool."""
+    lines = ["| kind | DiTOX | models here | faults: onnxoptimizer | any tool |", "|---|---|---|---|---|"]
+    for kind, theirs, which in DITOX:
+        faults = ("different",) if which else ("tool failed", "invalid")
+        of = [row for row in rows if re.search(which, row["model"])]
+        faulty = [row for row in of if row["answer"] in faults]
+        ours = {row["model"] for row in faulty if row["tool"].startswith("onnxoptimizer")}
+        lines.append(f"| {kind} | {theirs} | {len({row['model'] for row in of})} | {len(ours)} | "
+                     f"{len({row['model'] for row in faulty})} |")
     return lines
 
 
@@ -325,12 +351,15 @@ def listed(rows, title, text, what):
     """A section with what was found, each said once, and the tools that it was found of."""
     if not rows:
         return []
-    tools = collections.defaultdict(list)
+    tools = collections.defaultdict(lambda: collections.defaultdict(list))
     for row in rows:
-        tools[what(row)].append(row["tool"])
-    return [f"## {title}", "", text, "", "| found | of |", "|---|---|",
-            *(f"| {one} | {', '.join(sorted(of))} |" for one, of in
-              sorted(tools.items(), key=lambda found: (-len(found[1]), found[0]))[:40]), ""]
+        family, _, member = row["tool"].rpartition(".")
+        tools[what(row)][family].append(member)
+    said = {one: ", ".join(f"{family}{'.' * bool(family)}{'|'.join(sorted(of))}" for family, of in sorted(found.items()))
+            for one, found in tools.items()}
+    return [f"## {title}", "", text, "",
+            *(f"- {said[one]}: {one}" for one in
+              sorted(tools, key=lambda one: (-sum(map(len, tools[one].values())), one))[:40]), ""]
 
 
 def plain(text):
@@ -361,20 +390,26 @@ def page(rows, head):
         f"There are {len(models)} models: {sources}. {len(rows)} pairs were made; "
         f"{sum(row['answer'] == 'unchanged' for row in rows)} graphs the tool left as they were, and "
         f"{sum(row['answer'] == 'tool failed' for row in rows)} times it gave no model. {len(asked)} pairs are "
-        "judged:", "", *table_of(rows), "",
+        f"judged (none: {', '.join(one for one in ANSWERS if one not in {row['answer'] for row in rows})}):", "",
+        *table_of(rows), "",
         f"Machine and versions: {head}", "",
         "- `different` pairs are run by onnxruntime without its optimizations and by onnx.reference (NumPy) on the inputs "
         f"that `equal` found: {sum(row['answer'] == 'different' and row.get('held') == 'confirmed' for row in rows)} are "
         "confirmed.",
         f"- `proved` pairs are run on random inputs: {held_counts['agrees']} agree within rounding.",
         f"- {held_counts['doubtful']} verdicts are doubtful, and {held_counts['not run']} pairs run in neither program.", ""]
+    lines += ["## Beside DiTOX", "",
+              "DiTOX (Louloudakis and Rajan, arXiv:2505.01892) runs 130 models before and after onnxoptimizer. It compares "
+              "outputs, so that rounding is among its differences; `equal` leaves rounding out.", "", *ditox_of(rows), ""]
+
     def of(answer):
         return [row for row in rows if row["answer"] == answer]
 
     lines += listed(of("different"), "Differences",
-                    "The model, and the first application that computes something else; the nodes that `rewright reduce` "
-                    "leaves of both models.",
-                    lambda row: f"{row['model']}: {found_text(row)} ({row.get('held', '')})" +
+                    "Tools, model and first application that computes something else; nodes that `rewright reduce` leaves "
+                    "of both.",
+                    lambda row: f"{row['model']}: {found_text(row)}" + ("" if row.get("held") == "confirmed" else
+                                                                        f" ({row.get('held')})") +
                     (f"; reduced to {row['reduced']}" if row.get("reduced") else ""))
     lines += listed(of("invalid"), "Invalid models",
                     "onnxruntime runs the model, and not what the tool made of it. The reason is that of `equal`.",

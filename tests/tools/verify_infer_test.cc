@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/tools/program/program_util.h"
 
 namespace rewright {
@@ -29,6 +31,35 @@ TEST(VerifyVerb, InferAnswersInTheRuleLanguageAndInJson) {
   EXPECT_EQ(inferred["answers"][0]["when"], "n == 1");
   EXPECT_EQ(inferred["answers"][0]["refuted_weaker"][0]["when"], "n mod 2 == 1");
   EXPECT_THAT(std::string(inferred["answers"][0]["refuted_weaker"][0]["witness"]), HasSubstr("n=3"));
+}
+
+// The models of a counterexample differ at its inputs, also those of integers that wrap around.
+TEST(VerifyVerb, CounterexamplesAreModels) {
+  const TemporaryFolder folder;
+  const std::string rules = folder / "r.rules", out = folder / "out";
+  WriteContents(rules, R"(rule commutes
+  matmul(x[n, n], y[n, n]) => matmul(y, x)
+
+rule positive
+  abs(mul(x: i32[b..], x)) => mul(x, x)
+
+rule any
+  ?f(add(x[n], y[n])) => add(?f(x), ?f(y))
+
+rule twice
+  relu(relu(x[n])) => relu(x)
+)");
+  const Outcome verified = Rewright("verify --counterexamples " + out + " " + rules);
+  EXPECT_EQ(verified.status, 1);
+  EXPECT_THAT(verified.err, HasSubstr("rule any: no models of its counterexample"));
+  for (const auto& [rule, inputs] : {std::pair("commutes", std::vector<std::string>{"x", "y"}), {"positive", {"x"}}}) {
+    const std::string own = out + "/" + rule + "/";
+    std::string command = "diff " + own + "left.onnx " + own + "right.onnx";
+    for (const std::string& name : inputs) command += " --input " + name + "=" + own + name + ".npy";
+    const Outcome apart = Rewright(command);
+    EXPECT_THAT(apart.out, HasSubstr("outputs:   different")) << command << apart.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(out + "/twice"));
 }
 
 TEST(VerifyVerb, WithoutInferNothingIsInferred) {

@@ -67,6 +67,14 @@ bool Computes(const Graph& graph, const FusedGroup& group) {
                       [&](NodeId id) { return MovesElements(*graph.node(id).meaning); });
 }
 
+// True for a known operand whose elements are put into the kernels of f32. Where memory is scarce a weight of 16 bits
+// is an operand like others, widened by each run.
+bool IsFixed(Lowering& lowering, Value input) {
+  if (!lowering.IsConstant(input)) return false;
+  const TensorType& type = lowering.graph().type(input);
+  return lowering.PacksFactors() || !IsHalf(type.dtype) || type.num_elements() == 1;
+}
+
 // The group as a graph of its own, with f32 in the place of 16-bit floats.
 absl::StatusOr<Graph> WideGraph(Lowering& lowering, const Group& group) {
   const Graph& graph = lowering.graph();
@@ -76,7 +84,7 @@ absl::StatusOr<Graph> WideGraph(Lowering& lowering, const Group& group) {
   for (size_t i = 0; i < group.inputs.size(); ++i) {
     const Value input = group.inputs[i];
     const std::string name = absl::StrCat("x", i);
-    if (!lowering.IsConstant(input)) {
+    if (!IsFixed(lowering, input)) {
       ASSIGN_OR_RETURN(values[input], arena->AddInput(name, Widened(graph.type(input))));
       inputs.push_back(values[input]);
       continue;
@@ -139,12 +147,12 @@ class Splice {
  public:
   Splice(Lowering& lowering, Schedule schedule) : lowering_(lowering), schedule_(std::move(schedule)) {}
 
-  // `places` of the inputs that are no constants, `layouts` of the outputs.
+  // `places` of the inputs that are not fixed, `layouts` of the outputs.
   void Run(const Group& group, const std::vector<Place>& places, const std::vector<Layout>& layouts) {
     numbers_.assign(schedule_.buffers.size(), -1);
     size_t at = 0;
     for (Value input : group.inputs) {
-      if (lowering_.IsConstant(input)) continue;
+      if (IsFixed(lowering_, input)) continue;
       Take(input, places[at], schedule_.inputs[at]);
       ++at;
     }
@@ -210,9 +218,10 @@ absl::StatusOr<bool> PlanWide(Lowering& lowering, const FusedGroup& group) {
   ASSIGN_OR_RETURN(const Graph wide, WideGraph(lowering, group.group));
   LoweringOptions options;
   options.law_of = [&](const FusedGroup&) { return law; };
+  options.sparing = !lowering.PacksFactors();
   std::vector<Place> places;
   for (Value input : group.group.inputs) {
-    if (lowering.IsConstant(input)) continue;
+    if (IsFixed(lowering, input)) continue;
     ASSIGN_OR_RETURN(places.emplace_back(), PlaceOfOperand(lowering, group, input));
     options.input_layouts[wide.inputs()[places.size() - 1]] = places.back().layout;
   }

@@ -80,6 +80,31 @@ TEST_F(CpuWeights, AreReadWhereTheyLieToSpareMemory) {
   ExpectAgrees(*std::move(sparing), graph, -1, 1, 2);
 }
 
+// Those of 16 bits are widened by each run then, in memory that steps share.
+TEST_F(CpuWeights, Of16BitsAreWidenedByRunsToSpareMemory) {
+  const Graph graph = GraphWithWeights(R"(
+input x: f16[8,512]
+input image: f16[1,128,6,6]
+state w: f16[512,512]
+state k: f16[64,128,3,3]
+state b: f16[64]
+%0 = matmul(x, w)
+%1 = matmul(%0, w)
+%2 = reshape(b, shape=[64,1,1])
+%3 = conv2d(image, k, dilations=[1,1], groups=1, pads=[1,1,1,1], strides=[1,1])
+%4 = add(%3, %2)
+%5 = relu(%4)
+output y = %1
+output z = %5
+)",
+                                       -0.1, 0.1, 1);
+  auto sparing = device_->CompileSparing(graph), plain = device_->Compile(graph);
+  ASSERT_TRUE(sparing.ok() && plain.ok()) << sparing.status();
+  EXPECT_GT(Made(*plain, graph).size(), 0u);
+  EXPECT_EQ(Made(*sparing, graph).size(), 0u);
+  ExpectAgrees(*std::move(sparing), graph, -0.1, 0.1, 2, 0.01);
+}
+
 TEST_F(CpuWeights, ThatManyGroupsReadStay) {
   // Layouts, epilogues and several readers of what is computed beforehand.
   const Graph graph = GraphWithWeights(R"(

@@ -33,6 +33,7 @@
 #include "tools/program/verb.h"
 #include "tools/verbs/rules/rules.h"
 #include "tools/verbs/verify/certificate_folder.h"
+#include "tools/verbs/verify/counterexample_models.h"
 #include "tools/verbs/verify/verify_gradients.h"
 #include "tools/verbs/verify/verify_journal.h"
 #include "verifier/certificate/certificate.h"
@@ -47,6 +48,7 @@ struct VerifyFlags {
   std::string format = "rewright";
   std::string output;
   std::string certificates;
+  std::string counterexamples;
   std::string journal;
   std::vector<std::string> only;
   double time_limit = 60;
@@ -142,6 +144,13 @@ class Verification {
     RuleVerdict& verdict = outcome.verdict;
     verdict = ProveRule(rule, options);
     if (verdict.counterexample) outcome.counterexample = ToJson(*verdict.counterexample, verdict.instance);
+    if (verdict.counterexample && !flags_.counterexamples.empty()) {
+      const absl::Status written = WriteCounterexample(flags_.counterexamples, rule, verdict);
+      if (!written.ok()) {
+        session_.console.Warning(absl::StrCat("rule ", rule.name, ": no models of its counterexample: ",
+                                              std::string(written.message())));
+      }
+    }
     session_.console.Detail(absl::StrFormat("%s: %s, %d instances, %.0f ms", rule.name, VerdictName(verdict.verdict),
                                             verdict.instances, verdict.cpu_ms));
     if (!verdict.trouble.empty()) {
@@ -488,9 +497,15 @@ Action DeclareVerify(CommandLine& line) {
                      "Write a certificate of every proof into this folder, for `rewright check`")
       .Type("DIR")
       .Excludes(renew);
+  const Flag counterexamples =
+      line.AddOutputPath("--counterexamples", &flags->counterexamples,
+                         "Write both sides of each refuted rule as models, and the inputs that tell them apart, into "
+                         "this folder")
+          .Type("DIR");
   line.AddOutputPath("--resume", &flags->journal,
                      "Keep verdicts in this file as they are found, and take from it those of unchanged rules")
-      .Type("JOURNAL");
+      .Type("JOURNAL")
+      .Excludes(counterexamples);
   line.Add("--rule", &flags->only, "Only this rule (repeatable)").Type("NAME").OneAtATime();
   line.AddSwitch("--infer", &flags->infer, "Give refuted rules the weakest condition of a family that makes them true");
   line.AddReal("--rule-limit", &flags->time_limit, 0.001, 1e9,
