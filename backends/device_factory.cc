@@ -24,11 +24,12 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCuda(const std::string& spec, const 
     return absl::InvalidArgumentError(absl::StrCat("device ", spec, ": expected cuda or cuda:N"));
   }
   cuda::CudaOptions cuda_options;
-  const auto* const precision = std::find_if(std::begin(cuda::kPrecisions), std::end(cuda::kPrecisions),
-                                             [&](const auto& named) { return named.first == options.precision; });
+  const auto* const precision =
+      std::find_if(std::begin(cuda::kPrecisions), std::end(cuda::kPrecisions),
+                   [&](const auto& named) { return named.first == PrecisionNamed(options.precision); });
   if (precision == std::end(cuda::kPrecisions)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("precision ", options.precision, ": expected fp32, tf32, fp16 or bf16"));
+        absl::StrCat("precision ", options.precision, ": expected f32, tf32, f16 or bf16"));
   }
   cuda_options.precision = precision->second;
   // The matrix units read images with channels innermost.
@@ -55,6 +56,8 @@ int DeviceOptions::NumThreads() const {
   return std::max(1, CPU_COUNT(&set));
 }
 
+std::string PrecisionNamed(std::string name) { return name == "fp32" ? "f32" : name == "fp16" ? "f16" : name; }
+
 std::string ProcessorName() {
   std::ifstream info("/proc/cpuinfo");
   std::string line;
@@ -73,7 +76,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& spec, cons
   const std::string prefix = "analytic:";
   if (spec.compare(0, prefix.size(), prefix) == 0) return MakeAnalyticDevice(spec.substr(prefix.size()));
   return absl::InvalidArgumentError(
-      absl::StrCat("device ", spec, ": expected cpu, cuda:N, onnxruntime, openvino or analytic:NAME"));
+      absl::StrCat("device ", spec, ": expected cpu, cuda:N, onnxruntime, openvino, reference or analytic:NAME"));
 }
 
 }  // namespace rewright

@@ -21,7 +21,7 @@ inline constexpr char kTilesWay[] = "tiles";
 struct DeviceOptions {
   int threads = 0;                               // 0: one per processor that this process may use
   std::shared_ptr<ProfileDb> profile = nullptr;  // of measured costs; null: they are kept in memory only
-  std::string precision = "fp32";                // on a GPU: "fp32", "tf32", "fp16", "bf16"
+  std::string precision = "f32";                 // on a GPU: f32, tf32, f16, bf16
   std::shared_ptr<const AllowedKernelRewrites> allowed_rewrites =
       nullptr;  // of kernels that compute by other operators; null: none may
   std::shared_ptr<const ort::OpaqueNodes> opaque = nullptr;  // of nodes that are not known here; null: none may run
@@ -29,6 +29,9 @@ struct DeviceOptions {
 
   int NumThreads() const;  // `threads`, or what 0 stands for
 };
+
+// The name of a precision: f32 for "fp32", f16 for "fp16", others as they are.
+std::string PrecisionNamed(std::string name);
 
 // The processor that this process runs on, as the system calls it; "unknown" where it does not tell.
 std::string ProcessorName();

@@ -79,14 +79,14 @@ echo code >"$folder/state/cache/kernel-1"
 OUT="$folder/kept" all --device cpu smoke-mlp-b1-bf16
 expect "status with a folder for results" $? 0
 expect "our own figures" "$(grep -c 'ms by itself' "$folder/state/logs/smoke-mlp-b1-bf16.txt")" 2
-expect "their rows" "$(grep -c 'mlp,1,fp32' "$folder/state/gpu.csv")" 2
+expect "their rows" "$(grep -c 'mlp,1,f32' "$folder/state/gpu.csv")" 2
 rm -r "$folder/state/cache" "$folder/state/gpu.csv"
 expect "files for results" "$(ls "$folder/kept" | tr '\n' ' ')" "logs.tar.gz state.tar.gz summary.txt "
 rm "$folder/state/done.txt"
 cp "$folder/kept/state.tar.gz" "$folder/state/"
 all --device cpu smoke-mlp-b1-bf16
 expect "the kernel brought along" "$(cat "$folder/state/cache/kernel-1")" code
-expect "the table brought along" "$(grep -c 'mlp,1,fp32' "$folder/state/gpu.csv")" 2
+expect "the table brought along" "$(grep -c 'mlp,1,f32' "$folder/state/gpu.csv")" 2
 expect "steps that were done elsewhere" "$(grep -c '^== ' "$folder/out")" 0
 all --prepare expect-squeezenet-b1
 expect "status of the preparation" $? 0

@@ -7,6 +7,10 @@ README.md shows `optimize` by measured costs, whose numbers and rewrites differ 
 front of its lines are those of a run by calculated costs, the rules that it names exist, and their number is right. The
 rule that README.md shows is proved. Each command `rewright VERB .. --flag ..` of README.md and docs/ has a verb and flags
 that there are. Each row of the table of messages in docs/questions.md has a command that ends with its message.
+
+Each page with a ```console block has a test that runs it (tests/commands.py). A command of another block is a form, with
+words in capitals for what the reader puts there, or stands in tests/cases/commands_left_out.txt with the reason why no
+test runs it.
 """
 import functools
 import os
@@ -19,6 +23,7 @@ import tempfile
 if len(sys.argv) != 3:
     sys.exit(__doc__)
 PROGRAM, SOURCES = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2])
+LEFT_OUT = SOURCES / "tests/cases/commands_left_out.txt"
 TIMED = ("latency", "in onnxruntime", "in openvino")  # lines of measured runs alone
 
 
@@ -82,6 +87,35 @@ def faults_of_commands(page, name):
                     if re.match(r"--?[a-z]", word) and re.split("[=|,.]", word)[0] not in known)
 
 
+def other_commands(page):
+    """Commands of blocks that tests/commands.py does not run."""
+    programs = r"(?:rewright|mpirun|python3?|cmake|ctest|bash|mkdir|(?:bench|tools|substitutions)/\S+)"
+    form = r"\b[A-Z]{2,}\b|\b[A-Z]\.\w|\[|\.\.(?!/)| [A-Z]\b"
+    fence = None
+    for line in page.split("\n"):
+        if line.startswith("```"):
+            fence = line[3:].strip() if fence is None else None
+        elif fence == "" or (fence is None and line.startswith("    ")):
+            code = re.sub(r"\s+#.*", "", line.strip().removeprefix("$ "))
+            if re.match(programs + r"(?: (?!\w+: )|$)", code) and not re.search(form, code):
+                yield code
+
+
+def faults_of_left_out(pages):
+    cmake = (SOURCES / "tests/CMakeLists.txt").read_text()
+    tested = " ".join(re.findall(r"(?:set\(|list\(APPEND )pages ([^)]*)\)", cmake)).split()
+    rows = [line.split(" | ") for line in LEFT_OUT.read_text().splitlines() if not line.startswith("#")]
+    listed = {(page, command) for page, command, _ in rows}
+    found = set()
+    for page in pages:
+        name, text = str(page.relative_to(SOURCES)), page.read_text()
+        if re.search("^```console$", text, re.M) and name.removeprefix("docs/").removesuffix(".md") not in tested:
+            yield f"{name}: no test runs its commands"
+        found |= {(name, command) for command in other_commands(text)}
+    yield from (f"{page}: no test runs `{command}`" for page, command in sorted(found - listed))
+    yield from (f"{LEFT_OUT.name}: {page} has no `{command}`" for page, command in sorted(listed - found))
+
+
 def faults_of_examples(page, folder):
     rule = next(block for block in blocks(page) if re.search(r"^rule ", block, re.M) and "import" not in block)
     (pathlib.Path(folder) / "shown.rules").write_text(rule)
@@ -128,7 +162,7 @@ def main():
     pages = [SOURCES / "README.md", *sorted((SOURCES / "docs").glob("*.md")), *sorted((SOURCES / "docs/paths").glob("*.md"))]
     with tempfile.TemporaryDirectory() as folder:
         faults = [*faults_of_shown_run(readme, folder), *faults_of_examples(readme, folder),
-                  *faults_of_messages(pathlib.Path(folder))]
+                  *faults_of_messages(pathlib.Path(folder)), *faults_of_left_out(pages)]
     faults += [fault for page in pages for fault in faults_of_commands(page.read_text(), page.relative_to(SOURCES))]
     for fault in faults:
         print(fault)

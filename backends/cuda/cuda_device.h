@@ -14,7 +14,7 @@ namespace rewright::cuda {
 
 // By the names that users know them by.
 inline constexpr std::pair<const char*, Precision> kPrecisions[] = {
-    {"fp32", Precision::kFp32}, {"tf32", Precision::kTf32}, {"fp16", Precision::kFp16}, {"bf16", Precision::kBf16}};
+    {"f32", Precision::kFp32}, {"tf32", Precision::kTf32}, {"f16", Precision::kFp16}, {"bf16", Precision::kBf16}};
 
 struct CudaOptions {
   Precision precision = Precision::kFp32;

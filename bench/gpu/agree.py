@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Agreement of the CUDA device with the interpreter: its tests, all at a time, each in a process of its own.
 
-    bench/gpu/agree.py TESTS --precisions bf16 tf32 fp32 [--seconds 90] [--logs DIR] [--compile MODEL.onnx...]
+    bench/gpu/agree.py TESTS --precisions bf16 tf32 f32 [--seconds 90] [--logs DIR] [--compile MODEL.onnx...]
 
 TESTS is the program of tests (`runtime_test`, in a bundle `gpu_test`). Correctness needs no quiet GPU, so that the
 processors do what they can meanwhile: --compile lets torch.compile fill its caches for models, in bf16; what is not
@@ -54,7 +54,7 @@ def report(name, status, tested, log, seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tests")
-    parser.add_argument("--precisions", nargs="+", default=["bf16", "tf32", "fp32"])
+    parser.add_argument("--precisions", nargs="+", default=["bf16", "tf32", "f32"])
     parser.add_argument("--seconds", type=float, default=90)
     parser.add_argument("--logs", help="folder of the logs (default: a temporary one)")
     parser.add_argument("--compile", nargs="*", default=[], help="ONNX models")

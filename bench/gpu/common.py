@@ -10,11 +10,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from table import machine  # noqa: E402
 
 # The largest allowed distance of an output from the interpreter's, relative to the largest element: 32 roundings to the
-# nearest of the precision (2^-11 for tf32 and fp16, 2^-8 for bf16); for fp32, sums in another order.
-TOLERANCE = {"fp32": 1e-4, "tf32": 32 * 2.0**-11, "fp16": 32 * 2.0**-11, "bf16": 32 * 2.0**-8}
+# nearest of the precision (2^-11 for tf32 and f16, 2^-8 for bf16); for f32, sums in another order.
+TOLERANCE = {"f32": 1e-4, "tf32": 32 * 2.0**-11, "f16": 32 * 2.0**-11, "bf16": 32 * 2.0**-8}
 
 # Arithmetic in FLOP/s by precision, and memory in B/s, of SXM boards without sparsity (NVIDIA, H100 and H200 datasheets).
-HOPPER = {"fp32": 67e12, "tf32": 494e12, "fp16": 989e12, "bf16": 989e12}
+HOPPER = {"f32": 67e12, "tf32": 494e12, "f16": 989e12, "bf16": 989e12}
 PEAKS = {"H200": (HOPPER, 4.8e12), "H100": (HOPPER, 3.35e12)}
 
 NO_DEVICE = 2  # the exit status for a device that is not there, as the program's own
@@ -111,7 +111,7 @@ def roofline_ms(program, path, device_name, precision):
     if known is None:
         return None
     contents = rewright(program, "inspect", path)
-    moved = contents["weight_bytes"] * (0.5 if precision in ("fp16", "bf16") else 1)
+    moved = contents["weight_bytes"] * (0.5 if precision in ("f16", "bf16") else 1)
     return max(contents["flops"] / known[0][precision], moved / known[1]) * 1e3
 
 

@@ -29,7 +29,7 @@ def main():
     parser.add_argument("--out", default="bench/results/gpu_cross_device.csv")
     args = parser.parse_args()
     profile = args.profile or os.path.join(args.work, "profile.db")
-    precision = {device: args.precision if device.startswith("cuda") else "fp32" for device in args.devices}
+    precision = {device: args.precision if device.startswith("cuda") else "f32" for device in args.devices}
     for device in args.devices:
         require_device(args.rewright, args.work, device, precision[device])
     at_home = True

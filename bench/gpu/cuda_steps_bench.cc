@@ -76,9 +76,9 @@ int Main(int argc, char** argv) {
       paths.push_back(arg);
     }
   }
-  const std::pair<const char*, cuda::Precision> precisions[] = {{"fp32", cuda::Precision::kFp32},
+  const std::pair<const char*, cuda::Precision> precisions[] = {{"f32", cuda::Precision::kFp32},
                                                                 {"tf32", cuda::Precision::kTf32},
-                                                                {"fp16", cuda::Precision::kFp16},
+                                                                {"f16", cuda::Precision::kFp16},
                                                                 {"bf16", cuda::Precision::kBf16}};
   for (const auto& [known, precision] : precisions) {
     if (name != known) continue;
@@ -88,7 +88,7 @@ int Main(int argc, char** argv) {
     }
     return 0;
   }
-  std::fprintf(stderr, "--precision %s; expected fp32, tf32, fp16 or bf16\n", name.c_str());
+  std::fprintf(stderr, "--precision %s; expected f32, tf32, f16 or bf16\n", name.c_str());
   return 2;
 }
 

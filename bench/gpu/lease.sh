@@ -92,7 +92,7 @@ tests_of() {  # name, seconds, filter
 }
 model() {  # phase, model, batch, precision, seconds, flags
   local precision=$4
-  [ "$device" = cpu ] && precision=fp32  # which tries the steps where there is no GPU
+  [ "$device" = cpu ] && precision=f32  # which tries the steps where there is no GPU
   step "$1-$2-b$3-$4" "$5" "$python" bench/gpu/model.py "$2" --batch "$3" --precision $precision --device "$device" \
     --out "$state/gpu.csv" --time-limit 45 "${common[@]}" "${costs[@]}" "${@:6}"
 }
@@ -109,7 +109,7 @@ if [ "$device" = cpu ]; then
   step agree 100 "$program" run "$state/probe.onnx" --iterations 1  # the tests need a GPU
 else
   for model in "${main[@]}" "${workloads[@]}"; do compiled+=("$state/models/$model-b1.onnx"); done
-  step agree 110 "$python" bench/gpu/agree.py "$tests" --precisions bf16 tf32 fp32 --seconds 100 \
+  step agree 110 "$python" bench/gpu/agree.py "$tests" --precisions bf16 tf32 f32 --seconds 100 \
     --logs "$state/logs/agree" --device "$device" --compile "${compiled[@]}"
 fi
 # ---- how fast
@@ -138,7 +138,7 @@ for batch in 1 16; do
     for model in "${others[@]}"; do model more-breadth $model $batch $precision 240; done
   done
 done
-for name in EveryOperator RandomGraphs; do tests_of "more-tests-$name-fp16" 150 "*Gpu.$name*/fp16"; done
+for name in EveryOperator RandomGraphs; do tests_of "more-tests-$name-f16" 150 "*Gpu.$name*/f16"; done
 step profile 60 "$program" profile --profile "$state/profile.db" --export "$state/profile.json"
 step summary 60 "$python" bench/gpu/summary.py "$state/gpu.csv"
 

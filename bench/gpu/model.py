@@ -27,7 +27,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a name that `rewright zoo` lists")
     parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--precision", choices=sorted(TOLERANCE), default="fp32")
+    parser.add_argument("--precision", choices=sorted(TOLERANCE), default="f32")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--rewright", default="build/release/rewright")
     parser.add_argument("--work", default="build/gpu", help="models, expected outputs, optimized models")

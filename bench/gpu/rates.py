@@ -38,8 +38,8 @@ def main():
     rates["copy, B/s"] = 2 * 4 * source.numel() / median_seconds(torch, lambda: target.copy_(source))
     del source, target
     size = 8192
-    for name, kind, tf32 in (("bf16", torch.bfloat16, False), ("fp16", torch.float16, False),
-                             ("tf32", torch.float32, True), ("fp32", torch.float32, False)):
+    for name, kind, tf32 in (("bf16", torch.bfloat16, False), ("f16", torch.float16, False),
+                             ("tf32", torch.float32, True), ("f32", torch.float32, False)):
         torch.backends.cuda.matmul.allow_tf32 = tf32
         a, b = (torch.randn(size, size, device="cuda").to(kind) for _ in range(2))
         rates[f"product {name}, FLOP/s"] = 2 * size**3 / median_seconds(torch, lambda: torch.mm(a, b))

@@ -57,7 +57,7 @@ def described_device():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--precision", default="fp32")
+    parser.add_argument("--precision", default="f32")
     parser.add_argument("--analytic", default=described_device(), help="whose prediction stands beside")
     parser.add_argument("--choose-for", nargs="*", default=["analytic:k80", "analytic:v100-roofline", "analytic:h100",
                                                             "analytic:h200", "analytic:zen3"])

@@ -136,7 +136,10 @@ class Estimator {
         estimate_.without.push_back(output.name);
         continue;
       }
-      if (type.num_elements() == 0) continue;
+      if (type.num_elements() == 0) {
+        estimate_.empty.push_back(output.name);
+        continue;
+      }
       if (!options_.at.empty()) {
         const auto given = options_.at.find(output.name);
         if (given == options_.at.end()) continue;

@@ -72,6 +72,7 @@ struct OutputError {
 struct ErrorEstimate {
   std::vector<OutputError> looks;
   std::vector<std::string> without;    // outputs of integers and truth values: none is estimated
+  std::vector<std::string> empty;      // outputs without elements
   std::vector<std::string> unlooked;   // outputs beyond most_looks
   std::vector<std::string> decisions;  // nodes whose decisions depend on rounded values
   std::vector<std::string> blocked;    // nodes that have no derivative: errors before them are left out

@@ -185,7 +185,7 @@ def optimize(model, *, settings=None, progress=None, **options):
 
 
 def verify(text, *, time_limit_seconds=60.0):
-    """Judges the rules of a text, one by one: name, verdict (proved, refuted or unknown), rule_class, explanation.
+    """Judges the rules of a text, one by one: name, verdict (proved, refuted, unknown, or error where it is ill-formed), rule_class, explanation.
 
     The time limit is of CPU time, for each rule.
     """

@@ -30,7 +30,7 @@ class RuleJudgement:
     @property
     def name(self) -> str: ...
     @property
-    def verdict(self) -> Literal["proved", "refuted", "unknown"]: ...
+    def verdict(self) -> Literal["proved", "refuted", "unknown", "error"]: ...
     @property
     def rule_class(self) -> str: ...
     @property
@@ -74,7 +74,7 @@ class ModelOptions(TypedDict, total=False):
     dims: Mapping[str, int]
     fold_defaults: bool
     device: str
-    precision: Literal["fp32", "tf32", "fp16", "bf16"]
+    precision: Literal["f32", "tf32", "f16", "bf16"]
     profile: str
     disabled_kernel_rules: Sequence[str]
     threads: int

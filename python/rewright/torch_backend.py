@@ -1,7 +1,7 @@
 """The backend of torch.compile: `torch.compile(model, backend="rewright")`.
 
 Each graph that PyTorch hands over is exported to ONNX, with its parameters and buffers as constants, optimized, and run
-by Rewright. What cannot be (training, inputs that the graph changes, element types or operators that are not read,
+by Rewright; outputs have the strides of eager mode. What cannot be (training, inputs that the graph changes, element types or operators that are not read,
 tensors on another device, outputs of another type or shape than the module's) stays with PyTorch; the logger `rewright`
 says why: a warning for the first graph of each reason, at level INFO for others.
 
@@ -20,6 +20,7 @@ Options: `torch.compile(model, backend="rewright", options={...})` takes those o
 Model.optimize, or None: the graph is run as it is read.
 """
 
+import functools
 import importlib.metadata
 import io
 import logging
@@ -156,16 +157,22 @@ def _type(value):
     return str(value.dtype).removeprefix("torch."), _numbers(value.shape)
 
 
-def _output_types(graph):
-    """What PyTorch says of the outputs of a graph that it hands over."""
+def _outputs(graph):
+    """The outputs of a graph that PyTorch hands over, as tensors without elements."""
     (output,) = [node for node in graph.graph.nodes if node.op == "output"]
-    found = []
-    for node in output.args[0]:
-        value = node.meta.get("example_value", node.meta.get("val")) if isinstance(node, torch.fx.Node) else None
-        if not isinstance(value, torch.Tensor):
-            raise _Stays("an output is no tensor")
-        found.append(_type(value))
+    found = [node.meta.get("example_value", node.meta.get("val")) if isinstance(node, torch.fx.Node) else None
+             for node in output.args[0]]
+    if not all(isinstance(value, torch.Tensor) for value in found):
+        raise _Stays("an output is no tensor")
     return found
+
+
+def _with_strides(tensor, strides):
+    """The tensor with other strides. An axis of stride 0 has one element in memory."""
+    if tensor.stride() == strides:
+        return tensor
+    stored = tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)]
+    return torch.empty_strided(stored.shape, strides, dtype=tensor.dtype).copy_(stored).as_strided(tensor.shape, strides)
 
 
 def _check_types(what, found, expected):
@@ -214,6 +221,19 @@ class _Symbols:
                 return place
         raise _Stays("a size is that of no input")
 
+    def strides(self, outputs):
+        """A function from the inputs to the strides that eager mode gives the outputs."""
+        places = {symbol: place for place, symbol in self.at.items() if symbol.is_Symbol}
+        wanted = [tuple(s if isinstance(s, int) else s.node.expr for s in value.stride()) for value in outputs]
+        if any(not s.free_symbols <= places.keys() for strides in wanted for s in strides if not isinstance(s, int)):
+            raise _Stays("a stride depends on no size of an input")
+
+        @functools.lru_cache
+        def at(sizes):
+            values = dict(zip(places, sizes))
+            return [tuple(s if isinstance(s, int) else int(s.subs(values)) for s in strides) for strides in wanted]
+        return lambda inputs: at(tuple(inputs[number].shape[axis] for number, axis in places.values()))
+
     def for_export(self, free):
         """What torch.export takes, for inputs with these numbers."""
         axes = [{axis: torch.export.Dim.AUTO for number, axis in self.at if number == wanted} for wanted in free]
@@ -233,11 +253,13 @@ class _Symbols:
 
 
 def _model_of(graph, inputs, static, options, settings):
-    """The model, and the numbers of its inputs among those of the graph."""
+    """The model, the numbers of its inputs among those of the graph, and a function to the strides of outputs."""
     if any(isinstance(value, torch.Tensor) for value in (*graph.parameters(), *graph.buffers())):
         raise _Stays("it holds weights that are no inputs")
-    expected = _output_types(graph)
+    outputs = _outputs(graph)
+    expected = list(map(_type, outputs))
     symbols = _Symbols(graph, static)
+    strides = symbols.strides(outputs)
     frozen = _Frozen(graph, inputs, static, symbols.places)
     inputs = tuple(inputs[number] for number in frozen.free)
     frozen.eval()
@@ -261,13 +283,14 @@ def _model_of(graph, inputs, static, options, settings):
     _check_types("outputs", model.outputs, expected)
     if settings is not None:
         model.optimize(**settings)
-    return model, frozen.free
+    return model, frozen.free, strides
 
 
 class _Runner:
     """A model, run on those of the graph's inputs that are its own."""
 
-    def __init__(self, model, free):
+    def __init__(self, model, free, strides):
+        self._strides = strides
         self._handle = model._handle
         self._inputs = [(name, number) for (name, _, _), number in zip(model.inputs, free)]
         self._bfloat16 = [kind == "bfloat16" for _, kind, _ in model.outputs]
@@ -275,7 +298,8 @@ class _Runner:
     def __call__(self, values):
         arrays = {name: values[number].detach().resolve_neg() for name, number in self._inputs}
         outputs = map(torch.from_numpy, self._handle.run(arrays, []).values())
-        return tuple(t.view(torch.bfloat16) if bits else t for t, bits in zip(outputs, self._bfloat16))
+        outputs = (t.view(torch.bfloat16) if bits else t for t, bits in zip(outputs, self._bfloat16))
+        return tuple(map(_with_strides, outputs, self._strides(values)))
 
 
 class _Compiled:

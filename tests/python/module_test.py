@@ -358,7 +358,7 @@ class ModuleTest(unittest.TestCase):
             "rule strange\n  frob(x[n]) => x\n"
         )
         self.assertEqual([(rule.name, rule.verdict) for rule in judged],
-                         [("twice", "proved"), ("wrong", "refuted"), ("strange", "unknown")])
+                         [("twice", "proved"), ("wrong", "refuted"), ("strange", "error")])
         self.assertEqual(judged[0].rule_class, "exact")
         self.assertIn("elements differ", judged[1].explanation)
         self.assertIn("found `frob`", judged[2].explanation)

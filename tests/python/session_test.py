@@ -158,6 +158,9 @@ class SessionTest(unittest.TestCase):
         refused(model, STATES, "reads other rows|depends on the number of rows")
         alike = [helper.make_node("Identity", ["new_keys"], ["same"])]
         refused(attention(alike, [("same", [1, HEADS, "all", HIDDEN // HEADS])]), STATES, "is the next value of no state")
+        for rows_ahead in (-5, 10**12):
+            with self.assertRaisesRegex(ValueError, "capacity: found .*expected a number from 0 to"):
+                rewright.load(attention()).session(STATES, capacity=rows_ahead)
         session = rewright.load(attention()).session(STATES)
         with self.assertRaisesRegex(rewright.Error, "input keys is a state of the session"):
             session.run(x=rows(1, seed=1), keys=numpy.zeros((1, HEADS, 4, 4), numpy.float32))

@@ -306,6 +306,23 @@ class TorchBackendTest(unittest.TestCase):
                 torch.compiler.reset()
                 self.expect_equal(self.compiled(function), function, value, runs=1)
 
+    def test_outputs_have_the_strides_of_eager_mode(self):
+        conv = torch.nn.Conv2d(3, 4, 3, padding=1).to(memory_format=torch.channels_last).eval()
+
+        def views(x):
+            y = conv(x)
+            z = x.sum((2, 3))
+            return (y, y.permute(0, 2, 3, 1) + 1, (z * 2).t(), (z * 3)[:, :2], (z * 4)[:, :1].expand(-1, 5),
+                    (z * 5).unfold(1, 2, 1), (z * 6).bfloat16().t())
+
+        with torch.no_grad(), self.assertNoLogs("rewright"):
+            call = self.compiled(views)
+            for images in (2, 3, 5):  # the second time sizes become symbols
+                x = torch.randn(images, 3, 5, 5).to(memory_format=torch.channels_last)
+                found, truth = call(x), views(x)
+                torch.testing.assert_close(found, truth)
+                self.assertEqual([y.stride() for y in found], [y.stride() for y in truth])
+
     def test_autocast(self):
         module = torch.nn.Sequential(torch.nn.Linear(WIDTH, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3)).eval()
         compiled = self.compiled(module)

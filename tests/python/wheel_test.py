@@ -19,12 +19,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 import venv
 
 import numpy
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    from pip._vendor import tomli as tomllib
 
 
 def write_model(folder):

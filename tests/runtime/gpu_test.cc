@@ -229,8 +229,8 @@ extern "C" __global__ void rewright_slow_sum(const float* a, const float* b, flo
 
 // The tolerance: hardware may truncate factors to tf32 instead of rounding them (2^-10), and layers add up.
 INSTANTIATE_TEST_SUITE_P(Precisions, Gpu,
-                         testing::Values(PrecisionCase{"fp32", 1e-5}, PrecisionCase{"tf32", 1e-2},
-                                         PrecisionCase{"fp16", 6e-3}, PrecisionCase{"bf16", 4e-2}),
+                         testing::Values(PrecisionCase{"f32", 1e-5}, PrecisionCase{"tf32", 1e-2},
+                                         PrecisionCase{"f16", 6e-3}, PrecisionCase{"bf16", 4e-2}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

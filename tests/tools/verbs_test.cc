@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "core/onnx/onnx.h"
 #include "core/tensor/npy.h"
+#include "tests/core/onnx/model_util.h"
 #include "tests/tools/program/program_util.h"
 
 namespace rewright {
@@ -103,6 +104,16 @@ TEST_F(Verbs, GenerateFindsTheSpaceOfOperators) {
   EXPECT_EQ(Rewright(command + "mul,one").status, 0);
   EXPECT_THAT(Rewright(command + "nothing").err,
               AllOf(HasSubstr("expected operators of sums: add, sub"), HasSubstr("; found `nothing`, expected")));
+}
+
+TEST_F(Verbs, GenerateSaysThatRulesAreOfF32) {
+  const TemporaryFolder folder;
+  TestModel model;
+  model.Input("x", {4}, DType::kFloat64).Node("Abs", {"x"}, {"a"}).Node("Exp", {"a"}, {"y"}).Output("y");
+  WriteContents(folder / "m.onnx", model.Bytes());
+  const Outcome outcome = Rewright("generate --from " + (folder / "m.onnx") + " --min-count 1 --count-only");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--from: found values of f64, expected some of f32"));
 }
 
 TEST_F(Verbs, VerifyKnowsTheFilesOfTheProgram) {

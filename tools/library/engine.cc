@@ -44,7 +44,7 @@ absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const 
   Engine engine;
   engine.threads_ = threads;
   engine.switched_off_ = switched_off;
-  if (precision != "fp32" && !absl::StartsWith(name, "cuda")) {
+  if (PrecisionNamed(precision) != "f32" && !absl::StartsWith(name, "cuda")) {
     return absl::InvalidArgumentError(absl::StrCat("precision ", precision, ": found device ", name,
                                                    ", expected a GPU; all others compute in the types of the model"));
   }

@@ -29,7 +29,7 @@ class Engine {
   // `threads` 0: all of the machine. `profile`: the file of measured costs; empty: none is kept. `switched_off`: laws
   // by which no kernel may compute an operator (docs/winograd.md).
   static absl::StatusOr<Engine> Open(const std::string& name, int threads, const std::string& profile,
-                                     const std::string& precision = "fp32",
+                                     const std::string& precision = "f32",
                                      const std::vector<std::string>& switched_off = {});
 
   // Runs on what `wrap` makes of the device. REQUIRES: it is not the reference interpreter, and it runs.

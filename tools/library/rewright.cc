@@ -384,6 +384,7 @@ GrowingSession& GrowingSession::operator=(GrowingSession&&) noexcept = default;
 GrowingSession::~GrowingSession() = default;
 
 GrowingSession Model::MakeSession(const std::map<std::string, std::string>& states, int64_t capacity) const {
+  CheckSetting("capacity", static_cast<double>(capacity), kCapacityRange);
   return Call([&] {
     auto impl = std::make_unique<GrowingSession::Impl>();
     impl->model = impl_.get();
@@ -439,7 +440,7 @@ std::vector<RuleJudgement> VerifyRules(const std::string& text, double time_limi
       if (one.rule.ok()) {
         judgements.push_back(Judged(*one.rule, time_limit_seconds, stop));
       } else {
-        judgements.push_back({one.name, VerdictName(Verdict::kUnknown), "", std::string(one.rule.status().message())});
+        judgements.push_back({one.name, "error", "", std::string(one.rule.status().message())});
       }
     }
     ThrowIfStopped(stop);

@@ -24,6 +24,7 @@ inline constexpr SettingRange kAbsoluteRange = {0, 1e300};
 inline constexpr SettingRange kSecondsRange = {0, 1e9};          // 0: none, or no limit
 inline constexpr SettingRange kProofSecondsRange = {1e-3, 1e9};  // of calls that do nothing but prove
 inline constexpr SettingRange kThreadsRange = {0, 4096};
+inline constexpr SettingRange kCapacityRange = {0, 1e9};  // of sessions, in rows; 0: a few
 inline constexpr int64_t kMostEGraphNodes = 1000000000;
 
 inline constexpr double kMostInteger = static_cast<double>(std::numeric_limits<int64_t>::max());

@@ -18,10 +18,10 @@ struct PeerSetting {
   std::string model;   // an ONNX file
   std::string folder;  // holds the inputs by number, 0.npy, 1.npy, .. and inputs.json with their names; written to
   int threads = 1;
-  std::string device = "cpu";      // or "cuda:N"
-  std::string precision = "fp32";  // on a GPU
-  double start_seconds = 300;      // that it may take to load and compile
-  double run_seconds = 120;        // and for one run
+  std::string device = "cpu";     // or "cuda:N"
+  std::string precision = "f32";  // on a GPU
+  double start_seconds = 300;     // that it may take to load and compile
+  double run_seconds = 120;       // and for one run
 };
 
 class Peer {

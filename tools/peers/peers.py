@@ -5,7 +5,7 @@
 
 KIND: onnxruntime-disabled|basic|extended|all (levels of graph optimization), openvino (latency, one stream), torch,
 torch-compile (max-autotune), jax (jit).
-DEVICE: cpu (the default) or cuda:N; PRECISION there: fp32 (the default), tf32, fp16, bf16. A run on a GPU begins with
+DEVICE: cpu (the default) or cuda:N; PRECISION there: f32 (the default), tf32, f16, bf16. A run on a GPU begins with
 the inputs there and ends when the outputs are, as ours do.
 FOLDER/inputs.json: the names of the inputs; FOLDER/0.npy, 1.npy, ..: their values.
 
@@ -26,7 +26,7 @@ def load_onnxruntime(level, model, feeds, threads, device, precision):
     provider = "CPUExecutionProvider" if device == "cpu" else "CUDAExecutionProvider"
     if provider not in ort.get_available_providers():
         raise RuntimeError(f"this onnxruntime has no {provider}")
-    if precision not in ("fp32", "tf32"):
+    if precision not in ("f32", "tf32"):
         raise RuntimeError("onnxruntime computes as the model says, in 32 bits")
     choice = {"device_id": int(device.split(":")[1]), "use_tf32": int(precision == "tf32")} if device != "cpu" else {}
     levels = {"disabled": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -110,9 +110,9 @@ def load_torch(compiled, model, feeds, threads, device, precision):
         raise RuntimeError("torch sees no CUDA GPU")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
     torch.backends.cudnn.benchmark = True
-    half = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(precision)
+    half = {"f16": torch.float16, "bf16": torch.bfloat16}.get(precision)
     # On matrix units images are faster with channels innermost; so ours are.
-    innermost = on_gpu and precision != "fp32"
+    innermost = on_gpu and precision != "f32"
 
     def place(tensor):
         tensor = tensor.to(device, half if tensor.is_floating_point() and half else tensor.dtype)
@@ -156,7 +156,7 @@ def load_jax(model, feeds, threads, device, precision):
     kind, number = (device.split(":") + ["0"])[:2]
     target = jax.devices(kind)[int(number)]
     jax.config.update("jax_default_matmul_precision", "tensorfloat32" if precision == "tf32" else "highest")
-    half = {"fp16": jnp.float16, "bf16": jnp.bfloat16}.get(precision)
+    half = {"f16": jnp.float16, "bf16": jnp.bfloat16}.get(precision)
 
     def place(array):
         return jax.device_put(array.astype(half) if half and array.dtype.kind == "f" else array, target)
@@ -195,7 +195,7 @@ def main():
     if len(sys.argv) not in (5, 7):
         sys.exit(__doc__)
     kind, model, folder, threads = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-    device, precision = sys.argv[5:7] if len(sys.argv) > 6 else ("cpu", "fp32")
+    device, precision = sys.argv[5:7] if len(sys.argv) > 6 else ("cpu", "f32")
     # Libraries may print: answers go to a copy of standard output, their words nowhere.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)

@@ -93,14 +93,6 @@ Flag CommandLine::Add(const std::string& names, std::vector<std::string>* values
   return Made(app_->add_option(names, *values, doc));
 }
 
-Flag CommandLine::Add(const std::string& names, int64_t* value, const std::string& doc) {
-  return Made(app_->add_option(names, *value, doc));
-}
-
-Flag CommandLine::Add(const std::string& names, double* value, const std::string& doc) {
-  return Made(app_->add_option(names, *value, doc));
-}
-
 Flag CommandLine::AddSwitch(const std::string& names, bool* value, const std::string& doc) {
   return Made(app_->add_flag(names, *value, doc));
 }
@@ -151,6 +143,10 @@ Flag CommandLine::AddReal(const std::string& names, double* value, double min, d
     *value = number;
   };
   return AddParsed(names, parse, doc).Type("X");
+}
+
+Flag CommandLine::AddSeconds(const std::string& names, double* value, double min, const std::string& doc) {
+  return AddReal(names, value, min, kMostSeconds, doc).Type("S");
 }
 
 Flag CommandLine::AddOutputPath(const std::string& names, std::string* path, const std::string& doc) {

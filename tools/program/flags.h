@@ -20,6 +20,8 @@ class Option;
 
 namespace rewright {
 
+inline constexpr double kLeastSeconds = 1e-3, kMostSeconds = 1e9;  // of limits of time
+
 // A flag or an operand that is declared; what else holds of it may be said in a chain.
 class Flag {
  public:
@@ -56,15 +58,13 @@ class Flag {
   std::map<std::string, std::string>* former_names_;
 };
 
-// Declares the flags of a verb. `names` are "-o,--output", or that of an operand: "model".
+// Declares the flags of a verb. `names` are "-o,--output", or that of an operand: "model". Every number has a range.
 class CommandLine {
  public:
   explicit CommandLine(CLI::App* app) : app_(app) {}
 
   Flag Add(const std::string& names, std::string* value, const std::string& doc);
   Flag Add(const std::string& names, std::vector<std::string>* values, const std::string& doc);
-  Flag Add(const std::string& names, int64_t* value, const std::string& doc);
-  Flag Add(const std::string& names, double* value, const std::string& doc);
   // Set where it is given; "--check,!--no-check" can also be unset.
   Flag AddSwitch(const std::string& names, bool* value, const std::string& doc);
   Flag AddSwitch(const std::string& names, std::function<void(bool)> set, const std::string& doc);
@@ -72,6 +72,8 @@ class CommandLine {
   Flag AddInt(const std::string& names, int64_t* value, int64_t min, int64_t max, const std::string& doc);
   Flag AddNatural(const std::string& names, uint64_t* value, const std::string& doc);  // an integer of at least 0
   Flag AddReal(const std::string& names, double* value, double min, double max, const std::string& doc);
+  // From `min` to kMostSeconds.
+  Flag AddSeconds(const std::string& names, double* value, double min, const std::string& doc);
   // The path of something to write. One that is given is not empty: an unset variable of a script must not pass for
   // "not given".
   Flag AddOutputPath(const std::string& names, std::string* path, const std::string& doc);

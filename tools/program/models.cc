@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "backends/device_factory.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/ir/random_tensors.h"
@@ -267,7 +268,8 @@ Flag AddDevice(CommandLine& line, std::string* name, bool with_reference) {
 }
 
 Flag AddPrecision(CommandLine& line, std::string* precision) {
-  return line.AddChoice("--precision", precision, {"fp32", "tf32", "fp16", "bf16"}, "Of reals on a GPU (default fp32)");
+  return line.AddChoice("--precision", precision, {"f32", "tf32", "f16", "bf16"}, "Of reals on a GPU (default f32)")
+      .Map(PrecisionNamed);
 }
 
 }  // namespace rewright

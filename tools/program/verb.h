@@ -12,10 +12,10 @@
 
 namespace rewright {
 
-// The exit status of a verb that worked: 0, or 1 where what was asked turned out negative (outputs differ, a rule is
-// refuted). Errors are a Status: bad input ends with 2, faults of the program with 3. After an interrupt the program
-// ends with 130, whatever the verb had to say.
-enum class Answer { kYes = 0, kNo = 1 };
+// The exit status of a verb that worked: 0, 1 where what was asked turned out negative (outputs differ, a rule is
+// refuted), or 2 where a part of the input is ill-formed. Other errors are a Status: bad input ends with 2, faults of
+// the program with 3. After an interrupt the program ends with 130, whatever the verb had to say.
+enum class Answer { kYes = 0, kNo = 1, kIllFormed = 2 };
 
 // The flags and the console of an action.
 struct Session {

@@ -29,8 +29,8 @@ absl::Status Check(const Space& space) {
   if (space.max_ops < 1 || space.max_ops > kMaxOps) {
     return absl::InvalidArgumentError(absl::StrCat(space.max_ops, " operators in a graph, expected 1 to ", kMaxOps));
   }
-  if (space.num_inputs() > 48) {
-    return absl::InvalidArgumentError(absl::StrCat(space.num_inputs(), " inputs, expected at most 48"));
+  if (space.num_inputs() > kMaxInputs) {
+    return absl::InvalidArgumentError(absl::StrCat(space.num_inputs(), " inputs, expected at most ", kMaxInputs));
   }
   if (space.operators.empty() || space.operators.size() > 127) {
     return absl::InvalidArgumentError(absl::StrCat(space.operators.size(), " operators, expected 1 to 127"));

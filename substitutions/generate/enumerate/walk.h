@@ -15,7 +15,7 @@
 
 namespace rewright::generate {
 
-inline constexpr int kMaxOps = 6;
+inline constexpr int kMaxOps = 6, kMaxInputs = 48;
 
 // A value of a graph: an input of the space, or output k of application i as kOutputs + i * kMaxOutputs + k.
 using Ref = uint8_t;

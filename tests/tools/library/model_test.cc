@@ -359,7 +359,7 @@ TEST(VerifyRules, JudgesOneByOne) {
   EXPECT_EQ(judged[0].rule_class, "exact");
   EXPECT_EQ(judged[1].verdict, "refuted");
   EXPECT_THAT(judged[1].explanation, HasSubstr("elements differ n=1"));
-  EXPECT_EQ(judged[2].verdict, "unknown");
+  EXPECT_EQ(judged[2].verdict, "error");
   EXPECT_THAT(judged[2].explanation, HasSubstr("text:6:3: found `frob`"));
   EXPECT_THAT(VerifyRules(""), IsEmpty());
   EXPECT_THAT(ErrorOf(ErrorCode::kInvalidInput, [] { VerifyRules("nothing"); }), HasSubstr("expected `rule`"));

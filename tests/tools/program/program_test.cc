@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/str_split.h"
 #include "tests/tools/program/program_util.h"
+#include "tools/program/flags.h"
 
 namespace rewright {
 namespace {
@@ -55,6 +57,15 @@ INSTANTIATE_TEST_SUITE_P(
                   "--device: found `cpi`, expected cpu, cuda:N, onnxruntime, openvino or reference"},
         UsageCase{"run m.onnx --device cuda:x", "--device: found `cuda:x`"},
         UsageCase{"diff a.onnx b.onnx --rtol -1", "--rtol: found `-1`, expected a number from 0"},
+        UsageCase{"diff a.onnx b.onnx --time-limit 3", "--time-limit requires --prove"},
+        UsageCase{"generate --sample 3 -o r", "--sample requires --count-only"},
+        UsageCase{"generate --preset taso --from m.onnx -o r", "--from excludes --preset"},
+        UsageCase{"generate --combine a.rules --max-ops 3 -o r", "--combine excludes --max-ops"},
+        UsageCase{"generate --min-count 3 -o r", "--min-count requires --from"},
+        UsageCase{"reduce a.onnx b.onnx -o d --rtol 1", "--rtol and --atol: found --by equal, expected --by run"},
+        UsageCase{"simulate p.plan --cluster c.json --explain",
+                  "and --explain: found --layout of a plan, expected auto"},
+        UsageCase{"compare m.onnx --optimized o.onnx --trust-unverified", "--trust-unverified excludes --optimized"},
         UsageCase{"run /nonexistent/model.onnx", "/nonexistent/model.onnx"}, UsageCase{"run /", "/: "},
         UsageCase{"inspect /dev/null", "/dev/null"},
         UsageCase{"ops mattmul", "no operator is called `mattmul`; did you mean `matmul`?"},
@@ -95,6 +106,37 @@ TEST(Program, EveryExampleIsACommand) {
   }
   EXPECT_THAT(WrongArguments({"run", "m.onnx", "--nothing"}), HasSubstr("unknown flag"));
   EXPECT_EQ(Rewright("help run").out, Rewright("run --help").out);
+}
+
+// Every flag that takes a number refuses what is none and what lies outside of its range, before any work.
+TEST(Program, NumbersHaveRanges) {
+  int flags = 0;
+  for (const Verb& verb : AllVerbs()) {
+    CLI::App app;
+    CommandLine line(&app);
+    verb.declare(line);
+    for (const CLI::Option* option : app.get_options()) {
+      const std::string type = option->get_type_name();
+      if (type != "N" && type != "X" && type != "S" && type != "BYTES" && type != "SIZE") continue;
+      ++flags;
+      const std::string name = "--" + option->get_lnames().front();
+      for (const char* wrong : {"nan", "-1", "-inf", "1e999x", ""}) {
+        EXPECT_THAT(WrongArguments({verb.name, name + "=" + wrong}), HasSubstr(name)) << verb.name << " " << wrong;
+      }
+      if (type == "S") {
+        EXPECT_THAT(WrongArguments({verb.name, name + "=1e10"}), HasSubstr(name)) << verb.name;
+      }
+    }
+  }
+  EXPECT_GT(flags, 50);
+}
+
+TEST(Program, PrecisionsHaveOneName) {
+  for (const char* precision : {"f16", "fp16", "f32", "fp32"}) {
+    EXPECT_EQ(WrongArguments({"run", "m.onnx", "--precision", precision}), "");
+    EXPECT_EQ(WrongArguments({"error", "m.onnx", "--precision", precision}), "");
+  }
+  EXPECT_THAT(WrongArguments({"run", "m.onnx", "--precision", "f8"}), HasSubstr("one of f32, tf32, f16, bf16"));
 }
 
 TEST(Program, FormerNamesOfFlagsWork) {

@@ -32,7 +32,7 @@
 namespace rewright {
 
 enum class ErrorCode {
-  kInvalidInput,    // the model, data, an option, a file or a device is not what is expected
+  kInvalidInput,  // the model, data, an option, a file or a device is not what is expected
   kOutOfMemory,
   kInternal,        // a fault of the library; the model is to be destroyed
   kStopped,         // the caller asked for it
@@ -168,7 +168,7 @@ struct ModelOptions {
   // outputs; onnxruntime runs them, which is looked for when they are to run ($REWRIGHT_ONNXRUNTIME, the loader,
   // Python's package). OpenVINO is looked for likewise ($REWRIGHT_OPENVINO).
   std::string device = "cpu";
-  std::string precision = "fp32";                  // of reals on a GPU: fp32, tf32, fp16, bf16
+  std::string precision = "f32";                   // of reals on a GPU: f32, tf32, f16, bf16
   std::string profile;                             // database of measured costs, read and filled; empty: none is kept
   std::vector<std::string> disabled_kernel_rules;  // laws by which no kernel may compute an operator
   int threads = 0;                                 // 0: all of the machine
@@ -325,15 +325,15 @@ class REWRIGHT_API Model {
 // The prover's verdict on one rule (docs/rules.md has the language).
 struct RuleJudgement {
   std::string name;
-  std::string verdict;     // proved: for tensors of every size; refuted; unknown
+  std::string verdict;     // proved: for tensors of every size; refuted; unknown; error: ill-formed
   std::string rule_class;  // of a proved one: exact, reassociating, finite-only, numerically-risky
   // For a proved rule the ranks; else the open part, or sizes and values of a counterexample.
   std::string explanation;
 };
 
-// Judges the rules of a text one by one, without a device and without a model; a rule that cannot be read is unknown,
-// and its explanation says where it is wrong. `time_limit_seconds`: of work, counted in steps, for each rule. `stop`:
-// as that of OptimizeSettings.
+// Judges the rules of a text one by one, without a device and without a model; the explanation of an ill-formed rule
+// says where it is wrong. `time_limit_seconds`: of work, counted in steps, for each rule. `stop`: as that of
+// OptimizeSettings.
 REWRIGHT_API std::vector<RuleJudgement> VerifyRules(const std::string& text, double time_limit_seconds = 60,
                                                     const std::atomic<bool>* stop = nullptr);
 

@@ -558,9 +558,10 @@ Action DeclareCheck(CommandLine& line) {
                  "Check each step of each proof by laws of its own, not the prover's (default on)");
   line.AddChoice("--solver", &flags->solver, {"z3", "cvc5", "both"},
                  "Who settles the queries (default both; Z3 alone where cvc5 is not installed)");
-  line.AddReal("--query-limit", &flags->time_limit, 0.001, 1e6,
-               "Seconds of work that cvc5 gets for one query, counted in its resource units, and the prover for a law "
-               "of a step (default 20)")
+  line.AddSeconds(
+          "--query-limit", &flags->time_limit, kLeastSeconds,
+          "Seconds of work that cvc5 gets for one query, counted in its resource units, and the prover for a law "
+          "of a step (default 20)")
       .Formerly("--time-limit");
   return [flags](Session& session) { return Check(*flags, session); };
 }

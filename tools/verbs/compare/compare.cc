@@ -59,7 +59,7 @@ struct CompareFlags {
   std::map<std::string, int64_t> dims;
   bool fold_defaults = false;
   std::string device = "cpu";
-  std::string precision = "fp32";
+  std::string precision = "f32";
   std::string profile;
   std::string csv;
   int64_t rounds = 30;
@@ -499,16 +499,22 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
 Action DeclareCompare(CommandLine& line) {
   auto flags = std::make_shared<CompareFlags>();
   line.Add("models", &flags->models, "ONNX files").Required().Type("MODEL.onnx");
-  line.Add("--optimized", &flags->optimized,
-           "What `optimize` wrote of a model (repeatable, in the order of the models): nothing is searched")
-      .Type("FILE.onnx")
-      .OneAtATime();
   AddRules(line, &flags->rules);
   AddDevice(line, &flags->device, /*with_reference=*/false);
   AddPrecision(line, &flags->precision);
   line.AddOutputPath("--profile", &flags->profile, "Database of measured costs, read and filled").Type("DB");
   line.AddInt("--budget", &flags->budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
-  line.AddReal("--search-limit", &flags->time_limit, 0, HUGE_VAL, "Seconds to search at most").Formerly("--time-limit");
+  line.AddSeconds("--search-limit", &flags->time_limit, 0, "Seconds to search at most").Formerly("--time-limit");
+  line.Add("--optimized", &flags->optimized,
+           "What `optimize` wrote of a model (repeatable, in the order of the models): nothing is searched")
+      .Type("FILE.onnx")
+      .OneAtATime()
+      .Excludes("--rules")
+      .Excludes("--disable-rule")
+      .Excludes("--exact")
+      .Excludes("--trust-unverified")
+      .Excludes("--budget")
+      .Excludes("--search-limit");
   line.AddInt("--iterations", &flags->rounds, 1, 1'000'000, "Measured runs of each (default 30)").Formerly("--rounds");
   line.AddInt("--warmup", &flags->warmup, 0, 1'000'000, "Runs before that (default 3)");
   line.AddReal("--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");

@@ -300,10 +300,12 @@ Action DeclareDiff(CommandLine& line) {
                "Absolute tolerance (default: 1e-4 times the largest element; 8 roundings of it in 16 bits)");
   const Flag structure =
       line.AddSwitch("--structure-only", &flags->structure_only, "Run nothing; the structures must be the same");
-  line.AddSwitch("--prove", &flags->prove,
-                 "Prove them equal as well, as rewright equal does; only a proof gives status 0")
-      .Excludes(structure);
-  line.AddReal("--time-limit", &flags->time_limit, 0.001, 1e9, "Seconds for that proof, on the clock (default 60)");
+  const Flag prove = line.AddSwitch("--prove", &flags->prove,
+                                    "Prove them equal as well, as rewright equal does; only a proof gives status 0")
+                         .Excludes(structure);
+  line.AddSeconds("--time-limit", &flags->time_limit, kLeastSeconds,
+                  "Seconds for that proof, on the clock (default 60)")
+      .Needs(prove);
   return [flags](Session& session) { return Diff(*flags, session); };
 }
 

@@ -350,9 +350,9 @@ Action DeclareEqual(CommandLine& line) {
   RuleFiles(
       line.Add("--rules", &flags->rules.rules, "Proved rules, besides those that come with the program (repeatable)"))
       .Type("FILE.rules");
-  line.AddReal("--time-limit", &flags->time_limit, 0.001, 1e9, "Seconds for proofs, on the clock (default 60)");
-  line.AddReal("--region-limit", &flags->region_limit, 0.001, 1e6,
-               "Seconds of work that the prover gets for one region (default 3; see docs/verifier.md)");
+  line.AddSeconds("--time-limit", &flags->time_limit, kLeastSeconds, "Seconds for proofs, on the clock (default 60)");
+  line.AddSeconds("--region-limit", &flags->region_limit, kLeastSeconds,
+                  "Seconds of work that the prover gets for one region (default 3; see docs/verifier.md)");
   return [flags](Session& session) { return Equal(*flags, session); };
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "backends/device_factory.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/ir/random_tensors.h"
@@ -96,6 +97,9 @@ void Report(const Graph& graph, const ErrorEstimate& estimate, Console& console)
     console.Result(
         absl::StrCat("no estimate: outputs of integers and truth values: ", absl::StrJoin(estimate.without, ", ")));
   }
+  if (!estimate.empty.empty()) {
+    console.Result(absl::StrCat("no estimate: outputs without elements: ", absl::StrJoin(estimate.empty, ", ")));
+  }
   if (!estimate.unlooked.empty()) {
     console.Result(absl::StrCat("not looked at (--looks): ", absl::StrJoin(estimate.unlooked, ", ")));
   }
@@ -138,6 +142,7 @@ Json ToJson(const Graph& graph, const ErrorEstimate& estimate) {
   }
   json["outputs"] = std::move(looks);
   json["without_estimate"] = estimate.without;
+  json["without_elements"] = estimate.empty;
   json["not_looked_at"] = estimate.unlooked;
   json["decisions"] = estimate.decisions.size();
   json["decisions_at"] = estimate.decisions;
@@ -262,7 +267,8 @@ Action DeclareError(CommandLine& line) {
   line.Add("other", &flags->b, "Another with the same inputs and outputs: does rounding explain how they differ?")
       .Type("B.onnx");
   line.AddChoice("--precision", &flags->precision, {"f16", "bf16", "tf32", "f32", "f64"},
-                 "In which elements are taken to be stored (default: as the model has them)");
+                 "In which elements are taken to be stored (default: as the model has them)")
+      .Map(PrecisionNamed);
   line.AddPairs("--input", &flags->inputs, "An input from a .npy or .pb file (default: random)");
   line.AddRanges("--range", &flags->ranges, "Where the elements of an input lie: it is drawn from there");
   AddReading(line, &flags->dims, &flags->fold_defaults);

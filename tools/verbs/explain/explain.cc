@@ -33,7 +33,7 @@ struct ExplainFlags {
   std::vector<std::string> rules;
   std::string node;
   RuleSettings settings;
-  std::string device = "cpu", precision = "fp32", profile, cost = "measured";
+  std::string device = "cpu", precision = "f32", profile, cost = "measured";
   std::map<std::string, int64_t> dims;
   std::map<std::string, Interval> ranges;
   bool fold_defaults = false;

@@ -19,6 +19,7 @@
 #include "search/resources.h"
 #include "substitutions/generate/enumerate/find_pairs.h"
 #include "substitutions/generate/enumerate/ranks.h"
+#include "substitutions/generate/enumerate/walk.h"
 #include "substitutions/generate/select/counterexamples.h"
 #include "substitutions/generate/select/reverse_rules.h"
 #include "substitutions/generate/select/select_rules.h"
@@ -385,9 +386,6 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
     return absl::InvalidArgumentError("--count-only: proves nothing that -o could write");
   }
   RETURN_IF_ERROR(CheckRulesOutput(flags, session));
-  if (flags.sample > 1 && !flags.count_only) {
-    return absl::InvalidArgumentError("--sample is for estimates: give --count-only, too");
-  }
   ProcessRanks().set_timeout(flags.timeout);
   return OnProcessRanks("generate", ProcessRanks(), session.console,
                         [&] { return Generation(flags, *std::move(spaces), given.matchers(), session).Run(); });
@@ -399,49 +397,63 @@ Action DeclareGenerate(CommandLine& line) {
   auto flags = std::make_shared<GenerateFlags>();
   line.AddOutputPath("-o,--output", &flags->output, "Write the proved rules to this file; - is standard output")
       .Type("OUT.rules");
-  line.Add("--combine", &flags->combine,
-           "No search: of these files of proved rules, in their order, those that a search has use for; the first "
-           "file's are given, or those of --base")
-      .Type("FILE...");
+  const Flag combine = line.Add("--combine", &flags->combine,
+                                "No search: of these files of proved rules, in their order, those that a search has "
+                                "use for; the first file's are given, or those of --base")
+                           .Type("FILE...");
   line.Add("--base", &flags->base, "Files of proved rules that are given: what follows from them is left out")
       .Type("FILE...")
       .Map(PathOfRules);
-  line.Add("--from", &flags->models,
-           "In place of a preset: the operators, attributes and inputs of subgraphs that are frequent in these models")
-      .Type("MODEL.onnx...")
-      .Excludes("--combine");
-  AddReading(line, &flags->dims, &flags->fold_defaults);
-  line.Add("--min-count", &flags->min_count, "For --from: how often a subgraph occurs at least (default 2)").Type("N");
-  line.Add("--max-spaces", &flags->max_spaces,
-           "For --from: spaces at most, of the most frequent subgraphs (default 24)")
-      .Type("N");
+  const Flag from = line.Add("--from", &flags->models,
+                             "In place of a preset: the operators, attributes and inputs of subgraphs that are "
+                             "frequent in these models")
+                        .Type("MODEL.onnx...")
+                        .Excludes(combine);
+  AddReading(line, &flags->dims, &flags->fold_defaults).Needs(from);
+  line.AddInt("--min-count", &flags->min_count, 1, 1'000'000'000,
+              "For --from: how often a subgraph occurs at least (default 2)")
+      .Needs(from);
+  line.AddInt("--max-spaces", &flags->max_spaces, 1, 1'000'000,
+              "For --from: spaces at most, of the most frequent subgraphs (default 24)")
+      .Needs(from);
   line.Add("--preset", &flags->preset,
            absl::StrCat("The operators, attributes and inputs: ", absl::StrJoin(generate::PresetNames(), ", "),
                         " (default taso)"))
-      .Type("NAME");
-  line.Add("--space", &flags->space, "Of the preset's spaces only this one").Type("NAME");
+      .Type("NAME")
+      .Excludes(from)
+      .Excludes(combine);
+  line.Add("--space", &flags->space, "Of the preset's spaces only this one").Type("NAME").Excludes(combine);
   line.Add("--ops", &flags->ops, "Of its operators only these, by the names of --count-only's list or of core")
       .SplitAt(',')
-      .Type("LIST");
-  line.Add("--max-ops", &flags->max_ops, "Operators in a graph, 1 to 6 (default: the preset's; 3 with --from)")
-      .Type("N");
-  line.Add("--inputs", &flags->inputs, "Inputs of each kind at most (default: the preset's)").Type("N");
-  line.AddOutputPath("--resume", &flags->resume, "Go on from this folder, and keep what is found there").Type("DIR");
-  line.Add("--time-limit", &flags->time_limit, "Stop after so many seconds, with what is found").Type("S");
-  line.Add("--memory-limit", &flags->memory_limit,
-           "Bytes for graphs and fingerprints; kept by going through the graphs several times")
-      .Type("B");
-  line.Add("--rule-limit", &flags->rule_limit,
-           "Seconds of work for the proof of a rule (default 1; see docs/verifier.md)")
-      .Type("S");
-  line.AddReal("--timeout", &flags->timeout, 0.1, 1e9,
-               "Seconds that a process waits for another one before all of them end (default 3600)");
+      .Type("LIST")
+      .Excludes(combine);
+  line.AddInt("--max-ops", &flags->max_ops, 1, generate::kMaxOps,
+              absl::StrCat("Operators in a graph, 1 to ", generate::kMaxOps, " (default: the preset's; 3 with --from)"))
+      .Excludes(combine);
+  line.AddInt("--inputs", &flags->inputs, 1, generate::kMaxInputs,
+              "Inputs of each kind at most (default: the preset's)")
+      .Excludes(combine);
+  line.AddOutputPath("--resume", &flags->resume, "Go on from this folder, and keep what is found there")
+      .Type("DIR")
+      .Excludes(combine);
+  line.AddSeconds("--time-limit", &flags->time_limit, kLeastSeconds, "Stop after so many seconds, with what is found")
+      .Excludes(combine);
+  line.AddBytes("--memory-limit", &flags->memory_limit,
+                "Memory for graphs and fingerprints, such as 4G; kept by going through the graphs several times")
+      .Excludes(combine);
+  line.AddSeconds("--rule-limit", &flags->rule_limit, kLeastSeconds,
+                  "Seconds of work for the proof of a rule (default 1; see docs/verifier.md)")
+      .Excludes(combine);
+  line.AddSeconds("--timeout", &flags->timeout, 0.1,
+                  "Seconds that a process waits for another one before all of them end (default 3600)");
   line.AddSwitch("--explain", &flags->explain, "Say of each candidate that is dropped which rules derive it, or why");
-  line.AddSwitch("--count-raw", &flags->count_raw, "Also count the graphs in every order and naming, connected or not");
-  line.Add("--sample", &flags->sample,
-           "With --count-only: of the largest graphs only every Nth part, to estimate what all would take")
-      .Type("N");
-  line.AddSwitch("--count-only", &flags->count_only, "Enumerate and match, prove nothing");
+  line.AddSwitch("--count-raw", &flags->count_raw, "Also count the graphs in every order and naming, connected or not")
+      .Excludes(combine);
+  const Flag count =
+      line.AddSwitch("--count-only", &flags->count_only, "Enumerate and match, prove nothing").Excludes(combine);
+  line.AddInt("--sample", &flags->sample, 1, 1'000'000'000,
+              "With --count-only: of the largest graphs only every Nth part, to estimate what all would take")
+      .Needs(count);
   return [flags](Session& session) { return Generate(*flags, session); };
 }
 

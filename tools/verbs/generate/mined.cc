@@ -1,10 +1,13 @@
 #include "tools/verbs/generate/mined.h"
 
 #include <atomic>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
 #include "substitutions/baseline/baseline.h"
 #include "substitutions/generate/enumerate/ranks.h"
@@ -34,6 +37,20 @@ absl::StatusOr<std::vector<Graph>> ReadGraphs(const GenerateFlags& flags, Sessio
   return graphs;
 }
 
+// Spaces have tensors of f32. Error: none of the models' values are.
+absl::Status CheckElements(const std::vector<Graph>& graphs) {
+  std::set<std::string> found;
+  for (const Graph& graph : graphs) {
+    for (NodeId id : graph.nodes()) {
+      if (graph.node(id).op == nullptr) continue;
+      for (const TensorType& type : graph.node(id).outputs) found.insert(DTypeName(type.dtype));
+    }
+  }
+  if (found.contains(DTypeName(DType::kFloat32))) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--from: found values of ", absl::StrJoin(found, ", "),
+                                                 ", expected some of f32: rules are of these"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<generate::Space>> SpacesOfModels(const GenerateFlags& flags, Session& session) {
@@ -56,9 +73,11 @@ absl::StatusOr<std::vector<generate::Space>> SpacesOfModels(const GenerateFlags&
     session.console.json()["mined_left_out"] = mined.left_out;
   }
   if (found.spaces.empty()) {
+    RETURN_IF_ERROR(CheckElements(graphs));
     return absl::InvalidArgumentError(absl::StrCat("--from: no subgraph of two applications or more occurs ",
                                                    flags.min_count,
-                                                   " times (--min-count) in a space of the generator"));
+                                                   " times (--min-count) in a space of the generator; --explain "
+                                                   "says why"));
   }
   return std::move(found.spaces);
 }

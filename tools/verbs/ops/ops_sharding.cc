@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/adjoint/operators.h"
+#include "core/base/counted.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/ops/ops.h"
@@ -176,10 +177,10 @@ absl::StatusOr<Answer> ShardingTable(const ShardingFlags& flags, Session& sessio
   for (size_t i = 0; i < ops->size(); ++i) Show(*(*ops)[i], all[i], !flags.operators.empty(), session, &counts);
   const double cpu_seconds = ProcessCpuSeconds() - cpu_before;
   session.console.Result(
-      absl::StrFormat("%d operators; %d factors, %d with a proved law; %d laws; %d conjectures refuted, %d unknown; "
+      absl::StrFormat("%s; %d factors, %d with a proved law; %d laws; %d conjectures refuted, %d unknown; "
                       "%.1f s of CPU time, %.1f of them in proofs",
-                      ops->size(), counts.factors, counts.proved, counts.laws, counts.refuted, counts.unknown,
-                      cpu_seconds, counts.proof_ms / 1e3));
+                      Counted(ops->size(), "operator"), counts.factors, counts.proved, counts.laws, counts.refuted,
+                      counts.unknown, cpu_seconds, counts.proof_ms / 1e3));
   Json& json = session.console.json();
   json["proved"] = counts.proved;
   json["laws"] = counts.laws;

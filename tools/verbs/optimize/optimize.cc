@@ -601,8 +601,8 @@ Action DeclareOptimize(CommandLine& line) {
   line.AddInt("--budget", &flags->settings.budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
   line.AddInt("--egraph-nodes", &flags->settings.egraph_nodes, 0, kMostEGraphNodes,
               "E-nodes that one saturation of eqsat may add (default 2000)");
-  line.AddReal("--time-limit", &flags->time_limit, 0, HUGE_VAL,
-               "Seconds for all of it at most: search, timing, checks, proof");
+  line.AddSeconds("--time-limit", &flags->time_limit, 0,
+                  "Seconds for all of it at most: search, timing, checks, proof");
   line.AddBytes("--memory-limit", &flags->settings.memory_limit_bytes, "Memory to use at most, such as 4G");
   line.AddChoice("--mode", &flags->mode, {"inference"}, "What the model is for: weights are constant");
   AddReading(line, &flags->model.dims, &flags->model.fold_defaults);
@@ -625,8 +625,8 @@ Action DeclareOptimize(CommandLine& line) {
                "Absolute tolerance (default: 1e-4 times the largest element)");
   line.AddSwitch("--prove,!--no-prove", &flags->settings.prove,
                  "Prove the result equal to the original as a whole, over the real numbers (default on)");
-  line.AddReal("--proof-limit", &flags->settings.proof_limit_seconds, kSecondsRange.least, kSecondsRange.greatest,
-               "Seconds for that proof at most (default 10)");
+  line.AddSeconds("--proof-limit", &flags->settings.proof_limit_seconds, 0,
+                  "Seconds for that proof at most (default 10)");
   line.AddOutputPath("--trace", &flags->trace, "Write every step of the search, for blame; - is standard output")
       .Type("F.json");
   line.AddOutputPath("--proof", &flags->proof,

@@ -44,7 +44,7 @@ struct ProfileFlags {
   std::map<std::string, int64_t> dims;
   bool fold_defaults = false;
   std::string device = "cpu";
-  std::string precision = "fp32";
+  std::string precision = "f32";
   std::vector<std::string> no_rules;
   bool roofline = false;
   std::string machine;
@@ -141,11 +141,10 @@ void Report(const std::string& model, const std::vector<GroupLine>& lines, const
 void PrintPeaks(const Peaks& peaks, Console& console) {
   const double memory_rate = peaks.bytes_per_second() / 1e9;
   const double fastest = peaks.memory.front().bytes_per_second / 1e9;
-  console.Result(absl::StrFormat("roofline: %.1f GFLOP/s, %.1f GB/s%s (%s)", peaks.flops_per_second / 1e9, memory_rate,
-                                 fastest > memory_rate
-                                     ? absl::StrFormat(" from memory, up to %.1f GB/s from caches", fastest)
-                                     : "",
-                                 peaks.source));
+  console.Result(absl::StrFormat(
+      "roofline: %.1f GFLOP/s, %.1f GB/s%s (%s)", peaks.flops_per_second / 1e9, memory_rate,
+      fastest > memory_rate ? absl::StrFormat(" from memory, up to %.1f GB/s from caches", fastest) : "",
+      peaks.source));
   Json memory = Json::array();
   for (const MemoryRate& rate : peaks.memory) {
     memory.push_back({{"bytes", rate.bytes}, {"bytes_per_second", rate.bytes_per_second}});

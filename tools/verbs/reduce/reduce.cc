@@ -163,10 +163,16 @@ Action DeclareReduce(CommandLine& line) {
                  "run in their own types");
   line.AddPairs("--input", &flags->inputs, "With --by run: an input from a .npy or .pb file (default: random)");
   AddReading(line, &flags->dims, &flags->fold_defaults);
-  line.AddReal("--rtol", &flags->tolerance.rtol, 0, 1e9, "With --by run: relative tolerance (default 1e-3)");
-  line.AddReal("--atol", &flags->tolerance.atol, 0, 1e300,
-               "With --by run: absolute tolerance (default: 1e-4 times the largest element)");
-  return [flags](Session& session) { return Reduce(*flags, session); };
+  const Flag rtol =
+      line.AddReal("--rtol", &flags->tolerance.rtol, 0, 1e9, "With --by run: relative tolerance (default 1e-3)");
+  const Flag atol = line.AddReal("--atol", &flags->tolerance.atol, 0, 1e300,
+                                 "With --by run: absolute tolerance (default: 1e-4 times the largest element)");
+  return [flags, rtol, atol](Session& session) -> absl::StatusOr<Answer> {
+    if (flags->by != "run" && (rtol.given() || atol.given())) {
+      return absl::InvalidArgumentError("--rtol and --atol: found --by equal, expected --by run");
+    }
+    return Reduce(*flags, session);
+  };
 }
 
 }  // namespace rewright

@@ -34,7 +34,7 @@ struct RunFlags {
   bool fold_defaults = false;
   std::string output_dir;
   std::string device = "cpu";
-  std::string precision = "fp32";
+  std::string precision = "f32";
   std::string profile;
   std::vector<std::string> no_rules;
   int64_t iterations = 30;

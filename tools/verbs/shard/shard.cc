@@ -309,8 +309,8 @@ Action DeclareShard(CommandLine& line) {
   line.AddPairs("--input", &flags->inputs, "An input from a .npy or .pb file (default: random)").Needs(run);
   AddDevice(line, &flags->device, /*with_reference=*/true).Needs(run);
   line.AddInt("--iterations", &flags->iterations, 1, 1'000'000, "Measured runs (default 10)").Needs(run);
-  line.AddReal("--timeout", &flags->timeout, 0.1, 1e9,
-               "Seconds that a process waits for another one before all of them end")
+  line.AddSeconds("--timeout", &flags->timeout, 0.1,
+                  "Seconds that a process waits for another one before all of them end")
       .Needs(run);
   return [flags](Session& session) -> absl::StatusOr<Answer> {
     if (!flags->run) return ShardModel(*flags, session);

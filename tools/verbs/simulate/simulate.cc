@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -268,14 +269,13 @@ Action DeclareSimulate(CommandLine& line) {
            "remat=none|full,offload=0|1,overlap=0|1,ep=N; auto: the one with the shortest step that fits; of a "
            "configuration also F.layout")
       .Type("LAYOUT");
-  line.AddInt("--devices", &flags->devices, 1, 1 << 16,
-              "How many devices auto shares the work between (default all of the cluster)")
-      .Type("N");
-  line.AddInt("--most-simulated", &flags->most_simulated, 0, 1 << 20,
-              "Layouts that auto simulates at most (default 60; 0: no limit)")
-      .Type("N");
-  line.AddSwitch("--overlap", &flags->overlap, "auto: products beside collectives of tensor parallel (overlap=1)");
-  line.AddSwitch("--explain", &flags->explain, "auto: show what the next best layouts take");
+  const std::vector<Flag> of_auto = {
+      line.AddInt("--devices", &flags->devices, 1, 1 << 16,
+                  "How many devices auto shares the work between (default all of the cluster)"),
+      line.AddInt("--most-simulated", &flags->most_simulated, 0, 1 << 20,
+                  "Layouts that auto simulates at most (default 60; 0: no limit)"),
+      line.AddSwitch("--overlap", &flags->overlap, "auto: products beside collectives of tensor parallel (overlap=1)"),
+      line.AddSwitch("--explain", &flags->explain, "auto: show what the next best layouts take")};
   line.AddOutputPath("--save-layout", &flags->save,
                      "Of a configuration, with --layout auto: write the choice, for --layout F.layout")
       .Type("F.layout");
@@ -291,7 +291,14 @@ Action DeclareSimulate(CommandLine& line) {
   line.AddOutputPath("--trace", &flags->trace,
                      "Write what every rank does when, for Perfetto and chrome://tracing; - is standard output")
       .Type("F.json");
-  return [flags](Session& session) { return Simulate(*flags, session); };
+  return [flags, of_auto](Session& session) -> absl::StatusOr<Answer> {
+    if (!IsAutoLayout(flags->layout) && absl::c_any_of(of_auto, [](const Flag& flag) { return flag.given(); })) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--devices, --most-simulated, --overlap and --explain: found --layout ",
+                       flags->layout.empty() ? "of a plan" : flags->layout, ", expected auto"));
+    }
+    return Simulate(*flags, session);
+  };
 }
 
 }  // namespace rewright

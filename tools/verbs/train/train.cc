@@ -448,8 +448,8 @@ Action DeclareTrain(CommandLine& line) {
   AddLayoutFlags(line, &flags->layout);
   line.AddReal("--bucket-mb", &flags->bucket_mb, 1e-3, 1e6,
                "Gradients of so many MiB are added over processes while those before them are computed");
-  line.AddReal("--search-time", &flags->search.seconds, 0, 1e9,
-               "Seconds of search for a faster form of the step, by proved rules and measured costs");
+  line.AddSeconds("--search-time", &flags->search.seconds, 0,
+                  "Seconds of search for a faster form of the step, by proved rules and measured costs");
   AddRules(line, &flags->search.rules);
   line.AddBytes(
           "--memory-limit", &flags->search.memory_limit,
@@ -464,8 +464,8 @@ Action DeclareTrain(CommandLine& line) {
                  "Keep every value for the gradients, and compute none a second time: takes more memory")
       .Excludes("--memory-limit");
   line.AddOutputPath("--profile", &flags->profile, "Database of measured costs, read and filled").Type("DB");
-  line.AddReal("--timeout", &flags->timeout, 0.1, 1e9,
-               "Seconds that a process waits for another one before all of them end");
+  line.AddSeconds("--timeout", &flags->timeout, 0.1,
+                  "Seconds that a process waits for another one before all of them end");
   return [flags, line](Session& session) {
     flags->seed_given = line.Given("--seed");
     Communicator& ranks = ProcessRanks();

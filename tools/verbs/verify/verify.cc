@@ -61,6 +61,7 @@ struct Entry {
   std::string name;
   Rule rule;
   std::string trouble;
+  bool ill_formed = false;  // an error of the file; else a rule of a foreign format that cannot be stated here
 };
 
 struct RuleOutcome {
@@ -217,6 +218,10 @@ class Verification {
   absl::Status fault_;
 };
 
+std::string VerdictText(const Entry& entry, const RuleVerdict& verdict) {
+  return entry.ill_formed ? "error" : VerdictName(verdict.verdict);
+}
+
 // Returns whether the verdict is the expected one: that of the file, else proved.
 bool AsExpected(const Rule& rule, const RuleVerdict& verdict) {
   return VerdictName(verdict.verdict) == (rule.expect.empty() ? std::string("proved") : rule.expect);
@@ -246,7 +251,7 @@ Json ToJson(const Entry& entry, const RuleOutcome& outcome) {
   const Rule& rule = entry.rule;
   const RuleVerdict& verdict = outcome.verdict;
   Json json = {{"name", entry.name},
-               {"verdict", VerdictName(verdict.verdict)},
+               {"verdict", VerdictText(entry, verdict)},
                {"conditions", ConditionsText(rule)},
                {"domain", verdict.domain}};
   if (verdict.verdict == Verdict::kProved) json["class"] = RuleClassName(verdict.rule_class);
@@ -295,7 +300,7 @@ void Report(const Inference& inference, Console& console) {
 void Report(const Entry& entry, const RuleOutcome& outcome, Console& console) {
   const RuleVerdict& verdict = outcome.verdict;
   const Rule& rule = entry.rule;
-  std::string line = absl::StrFormat("%-8s %s", outcome.kept ? "kept" : VerdictName(verdict.verdict), entry.name);
+  std::string line = absl::StrFormat("%-8s %s", outcome.kept ? "kept" : VerdictText(entry, verdict), entry.name);
   if (verdict.verdict == Verdict::kProved) {
     absl::StrAppend(&line, absl::StrFormat("  (%s; %s; %.0f ms)", RuleClassName(verdict.rule_class), verdict.domain,
                                            verdict.cpu_ms));
@@ -359,6 +364,19 @@ absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Entry>& ent
   return WriteOutput(flags.output, PrintRules({}, rules));
 }
 
+// A rule of a file of ours. One that parses and does not compile stays, so that it can be written again.
+Entry EntryOf(const std::string& name, absl::StatusOr<Rule> rule) {
+  Entry entry{name};
+  absl::Status wrong = rule.status();
+  if (rule.ok()) {
+    wrong = CompileRule(*rule).status();
+    entry.rule = *std::move(rule);
+  }
+  entry.ill_formed = !wrong.ok();
+  entry.trouble = std::string(wrong.message());
+  return entry;
+}
+
 absl::StatusOr<std::vector<Entry>> ReadEntries(const VerifyFlags& flags) {
   std::vector<Entry> entries;
   if (flags.format == "rewright") {
@@ -368,18 +386,14 @@ absl::StatusOr<std::vector<Entry>> ReadEntries(const VerifyFlags& flags) {
       const absl::StatusOr<std::string> text = ReadText(flags.file);
       if (!text.ok() || !flags.output.empty()) return rules.status();
       for (ParsedRule& parsed : ParseEachRule(*text, flags.file)) {
-        if (parsed.rule.ok()) {
-          entries.push_back({parsed.name, *std::move(parsed.rule), ""});
-        } else {
-          entries.push_back({parsed.name, Rule(), std::string(parsed.rule.status().message())});
-        }
+        entries.push_back(EntryOf(parsed.name, std::move(parsed.rule)));
       }
       const bool none =
           std::none_of(entries.begin(), entries.end(), [](const Entry& entry) { return entry.trouble.empty(); });
       if (none) return rules.status();
       return entries;
     }
-    for (Rule& rule : *rules) entries.push_back({rule.name, std::move(rule), ""});
+    for (Rule& rule : *rules) entries.push_back(EntryOf(rule.name, rule));
     return entries;
   }
   const absl::StatusOr<std::string> data = ReadText(flags.file);
@@ -429,12 +443,16 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
   const std::vector<RuleOutcome>& outcomes = verification.outcomes();
 
   std::map<Verdict, int> counts;
-  int unexpected = 0, reused = 0, kept = 0, interrupted = 0;
+  int ill_formed = 0, unexpected = 0, reused = 0, kept = 0, interrupted = 0;
   Json list = Json::array();
   for (size_t i = 0; i < rules->size(); ++i) {
     const RuleVerdict& verdict = outcomes[i].verdict;
-    ++counts[verdict.verdict];
-    unexpected += !AsExpected((*rules)[i].rule, verdict);
+    if ((*rules)[i].ill_formed) {
+      ++ill_formed;
+    } else {
+      ++counts[verdict.verdict];
+      unexpected += !AsExpected((*rules)[i].rule, verdict);
+    }
     reused += outcomes[i].reused;
     kept += outcomes[i].kept;
     interrupted += verdict.interrupted;
@@ -442,9 +460,10 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
     Report((*rules)[i], outcomes[i], console);
   }
   const double cpu_seconds = ProcessCpuSeconds() - cpu_before;
-  console.Result(absl::StrFormat("%s: %d proved, %d refuted, %d unknown; %d not as expected; %.1f s of CPU time",
-                                 Counted(rules->size(), "rule"), counts[Verdict::kProved], counts[Verdict::kRefuted],
-                                 counts[Verdict::kUnknown], unexpected, cpu_seconds));
+  console.Result(absl::StrFormat(
+      "%s: %d proved, %d refuted, %d unknown%s; %d not as expected; %.1f s of CPU time", Counted(rules->size(), "rule"),
+      counts[Verdict::kProved], counts[Verdict::kRefuted], counts[Verdict::kUnknown],
+      ill_formed > 0 ? absl::StrCat(", ", ill_formed, " ill-formed") : "", unexpected, cpu_seconds));
   if (reused > 0) console.Result(absl::StrFormat("%d verdicts taken from %s", reused, flags.journal));
   if (kept > 0) console.Result(absl::StrFormat("%d kept, whose records are good", kept));
   if (interrupted > 0) {
@@ -456,6 +475,7 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
   json["proved"] = counts[Verdict::kProved];
   json["refuted"] = counts[Verdict::kRefuted];
   json["unknown"] = counts[Verdict::kUnknown];
+  json["ill_formed"] = ill_formed;
   json["unexpected"] = unexpected;
   if (!flags.journal.empty()) json["reused"] = reused;
   if (flags.renew) json["kept"] = kept;
@@ -466,6 +486,7 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
     absl::Status status = WriteProved(flags, *rules, outcomes, console);
     if (!status.ok()) return status;
   }
+  if (ill_formed > 0) return Answer::kIllFormed;
   return unexpected == 0 ? Answer::kYes : Answer::kNo;
 }
 
@@ -473,9 +494,9 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
 
 Action DeclareVerify(CommandLine& line) {
   auto flags = std::make_shared<VerifyFlags>();
-  const Flag file = RuleFile(line.Add("file", &flags->file,
-                                      "Rules to prove, a file or the name of one that comes with the program"))
-                        .Type("FILE.rules");
+  const Flag file =
+      RuleFile(line.Add("file", &flags->file, "Rules to prove, a file or the name of one that comes with the program"))
+          .Type("FILE.rules");
   auto gradients = std::make_shared<GradientFlags>();
   const Flag derived = line.Add("--gradients", &gradients->operators,
                                 "Prove the gradients that are derived of these operators, of all where none is "
@@ -508,8 +529,9 @@ Action DeclareVerify(CommandLine& line) {
       .Excludes(counterexamples);
   line.Add("--rule", &flags->only, "Only this rule (repeatable)").Type("NAME").OneAtATime();
   line.AddSwitch("--infer", &flags->infer, "Give refuted rules the weakest condition of a family that makes them true");
-  line.AddReal("--rule-limit", &flags->time_limit, 0.001, 1e9,
-               "Seconds of work for one rule, counted in steps, then it is unknown (default 60; see docs/verifier.md)")
+  line.AddSeconds(
+          "--rule-limit", &flags->time_limit, kLeastSeconds,
+          "Seconds of work for one rule, counted in steps, then it is unknown (default 60; see docs/verifier.md)")
       .Formerly("--time-limit");
   return [flags, gradients, derived](Session& session) -> absl::StatusOr<Answer> {
     if (derived.given()) {

@@ -36,6 +36,14 @@ class ErrorProgram : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
+TEST_F(ErrorProgram, SaysOfWhichOutputsThereIsNoEstimate) {
+  TestModel model;
+  model.Input("x", {0, 8}).Node("Tanh", {"x"}, {"y"}).Node("Shape", {"y"}, {"n"}).Output("y").Output("n");
+  const Outcome outcome = Rewright("error " + Write("m.onnx", model));
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("outputs without elements: y"), HasSubstr("truth values: n")));
+}
+
 TEST_F(ErrorProgram, NamesTheNodeThatRoundsMost) {
   const std::string model = Shifted("m.onnx", true);
   const Outcome text = Rewright("error --measure " + model);
