@@ -314,8 +314,7 @@ void CopyTransposedOf(T* out, int64_t row_out, const T* in, int64_t row_in, int6
 
 // Elements between two that are held are read as well: they lie between these.
 template <class T, class Stride>
-REWRIGHT_CLONES void CopyHeld(T* __restrict out, const T* in, Stride stride, const uint8_t* mask, T fill,
-                              int64_t n) {
+REWRIGHT_CLONES void CopyHeld(T* __restrict out, const T* in, Stride stride, const uint8_t* mask, T fill, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const T element = in[i * stride];
     out[i] = mask[i] != 0 ? element : fill;
@@ -327,9 +326,8 @@ void CopyStridedMaskedOf(T* out, const T* in, int64_t stride, const uint8_t* mas
                          int64_t n) {
   const int64_t first = held.first, last = held.last;
   std::fill(out, out + first, fill);
-  ByStride(stride, [&](auto step) {
-    CopyHeld(out + first, in + first * stride, step, mask + first, fill, last - first);
-  });
+  ByStride(stride,
+           [&](auto step) { CopyHeld(out + first, in + first * stride, step, mask + first, fill, last - first); });
   std::fill(out + last, out + n, fill);
 }
 

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kMaxMemo = 64;
 constexpr int64_t kMaxMemoBytes = 1 << 16;
 
-constexpr size_t kMaxKeptBytes = 1 << 16;  // of a runner between runs
+constexpr size_t kMaxKeptBytes = 1 << 16;   // of a runner between runs
 constexpr size_t kMaxAheadBytes = 1 << 19;  // of a read ahead
 
 // True if the node keeps an extremum besides its position.

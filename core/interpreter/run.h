@@ -215,7 +215,7 @@ class BlockRunner {
   std::vector<Slot> slots_;
   std::vector<std::vector<int>> dependents_;  // of bound variables, by bit from kFirstBound on
   std::unique_ptr<std::byte[]> memory_;
-  size_t bytes_ = 0;  // of slots and memory
+  size_t bytes_ = 0;            // of slots and memory
   int64_t* scratch_ = nullptr;  // index lanes
   int64_t start_[kFirstBound] = {};
   int64_t size_[kFirstBound] = {};
