@@ -211,8 +211,8 @@ std::vector<int64_t> ChooseBox(const Stage& stage, int64_t max_lanes) {
   int64_t limit = max_lanes;
   if (total <= max_lanes) {
     if (model.work() < 1e6) return stage.extents;
-    // What takes longer than a millisecond leaves something for every thread, but no block so small that starting its
-    // steps takes longer than they do.
+    // Stages of more than a millisecond leave something for every thread, but no block so small that starting its steps
+    // takes longer than they do.
     if (model.work() > 1e7) limit = std::max<int64_t>(512, total / 8);
   }
   std::vector<int64_t> box(stage.extents.size(), 1), best;

@@ -26,7 +26,8 @@ constexpr char kBounds[] = R"(
 )";
 
 TEST(GraphNumbers, AreSmallConstantsAndAttributesByMagnitude) {
-  const Graph graph = GraphOf(kBounds), other = GraphOf("input x: f32[2]\n%0 = clip(x, min=-50, max=4)\noutput y = %0\n");
+  const Graph graph = GraphOf(kBounds);
+  const Graph other = GraphOf("input x: f32[2]\n%0 = clip(x, min=-50, max=4)\noutput y = %0\n");
   EXPECT_THAT(NumbersOf({&graph}, 8), ElementsAre(ElementsAre(50), ElementsAre(-3000)));
   EXPECT_THAT(NumbersOf({&graph, &other}, 2), ElementsAre(ElementsAre(4, 50), ElementsAre(-3000)));
   EXPECT_THAT(NumbersOf({&other}, 8, &graph), ElementsAre(ElementsAre(4)));

@@ -165,7 +165,8 @@ Action DeclareReduce(CommandLine& line) {
   AddReading(line, &flags->dims, &flags->fold_defaults);
   line.AddReal("--rtol", &flags->tolerance.rtol, 0, 1e9, "With --by run: relative tolerance (default 1e-3)");
   line.AddReal("--atol", &flags->tolerance.atol, 0, 1e300,
-               "With --by run: absolute tolerance (default: 1e-4 times the largest element; 8 roundings of it in 16 bits)");
+               "With --by run: absolute tolerance (default: 1e-4 times the largest element; 8 roundings of it in 16 "
+               "bits)");
   return [flags](Session& session) { return Reduce(*flags, session); };
 }
 
