@@ -47,8 +47,10 @@ class CostModel {
       evaluations_[i] = trips;
       const Node& body = stage.nodes[n.args[1]];
       if (n.reduce == ReduceKind::kSum && body.kind == NodeKind::kCall && body.fn == Fn::kMul) {
+        const bool squares = FactorsOf(stage, body).squares;
         fused_[n.args[1]] = true;
-        panels_ |= FindPanel(body.rep) != nullptr;
+        for (int factor : body.args) fused_[factor] = fused_[factor] || squares;
+        panels_ |= FindPanel(body.rep, squares) != nullptr;
       }
     }
   }
@@ -209,8 +211,9 @@ std::vector<int64_t> ChooseBox(const Stage& stage, int64_t max_lanes) {
   int64_t limit = max_lanes;
   if (total <= max_lanes) {
     if (model.work() < 1e6) return stage.extents;
-    // Leaves something for every thread, but no block so small that starting its steps takes longer than they do.
-    limit = std::max<int64_t>(512, total / 8);
+    // Stages of more than a millisecond leave something for every thread, but no block so small that starting its steps
+    // takes longer than they do.
+    if (model.work() > 1e7) limit = std::max<int64_t>(512, total / 8);
   }
   std::vector<int64_t> box(stage.extents.size(), 1), best;
   double best_cost = 0;

@@ -97,7 +97,7 @@ bool BlockRunner::ReadAhead(Slot& s, const std::byte* in, int64_t base) {
     const bool goes_on = base == s.ahead_from + s.ahead_count;
     const int next = s.ahead_at + (s.ahead_count > 1 ? s.ahead_count : 0);
     s.ahead_from = base;
-    s.ahead_count = goes_on ? static_cast<int>(std::min<int64_t>(left, MulAddPanel::kSteps)) : 1;
+    s.ahead_count = goes_on ? static_cast<int>(std::min<int64_t>(left, kAhead)) : 1;
     if (s.ahead_count == 1) {
       s.ahead_at = next;
       return false;
@@ -360,17 +360,17 @@ void BlockRunner::PanelStep(const Node& n, Slot& s, MulAddPanel& panel) {
   Eval(guard);
   const Truth truth = slot(guard).truth;
   if (truth == Truth::kNone) return;
-  const Node& product = node(n.args[1]);
-  const void* factors[] = {Factor(product.args[0]), Factor(product.args[1])};
+  const int* const ids = s.factors.ids;
+  const void* factors[] = {Factor(ids[0]), Factor(ids[1])};
   if (truth == Truth::kMixed) {
-    const int other = product.args[static_cast<size_t>(1 - s.guarded_factor)];
-    if (!AllFinite(node(other).rep, factors[1 - s.guarded_factor], slot(other).lanes)) {
+    const int other = ids[1 - s.guarded_factor];
+    if (!AllFinite(node(other).rep, s.factors.squares, factors[1 - s.guarded_factor], slot(other).lanes)) {
       if (panel.steps > 0) FlushPanel(s, panel);
       ReduceStep(n, s);
       return;
     }
     const void*& factor = factors[s.guarded_factor];
-    factor = GuardedFactor(guard, s, product.args[static_cast<size_t>(s.guarded_factor)], factor, panel.steps);
+    factor = GuardedFactor(guard, s, ids[s.guarded_factor], factor, panel.steps);
   }
   panel.a[panel.steps] = factors[0];
   panel.b[panel.steps] = factors[1];

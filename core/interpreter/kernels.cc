@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "core/base/check.h"
 #include "core/interpreter/arith.h"
@@ -261,6 +262,14 @@ void StoreIdentity(Rep rep, ReduceKind kind, void* out) {
 
 namespace {
 
+// Calls f with the stride, as a constant if it is 1 or 2: the compiler makes loops of vectors of these.
+template <class F>
+void ByStride(int64_t stride, const F& f) {
+  if (stride == 1) return f(std::integral_constant<int64_t, 1>());
+  if (stride == 2) return f(std::integral_constant<int64_t, 2>());
+  f(stride);
+}
+
 template <class T>
 void CopyStridedOf(T* out, const T* in, int64_t stride, int64_t n) {
   if (n == 0) return;  // nothing may be read
@@ -269,14 +278,46 @@ void CopyStridedOf(T* out, const T* in, int64_t stride, int64_t n) {
   } else if (stride == 0) {
     std::fill(out, out + n, *in);
   } else {
-    for (int64_t i = 0; i < n; ++i) out[i] = in[i * stride];
+    ByStride(stride, [&](auto step) {
+      for (int64_t i = 0; i < n; ++i) out[i] = in[i * step];
+    });
   }
+}
+
+// Transposes four by four elements of four bytes.
+inline void TransposeFour(uint32_t* out, int64_t row_out, const uint32_t* in, int64_t row_in) {
+  typedef uint32_t V __attribute__((vector_size(16), aligned(4), may_alias));
+  const auto row = [&](int64_t i) { return *reinterpret_cast<const V*>(in + i * row_in); };
+  const auto put = [&](int64_t k, V column) { *reinterpret_cast<V*>(out + k * row_out) = column; };
+  const V low01 = __builtin_shufflevector(row(0), row(1), 0, 4, 1, 5);
+  const V high01 = __builtin_shufflevector(row(0), row(1), 2, 6, 3, 7);
+  const V low23 = __builtin_shufflevector(row(2), row(3), 0, 4, 1, 5);
+  const V high23 = __builtin_shufflevector(row(2), row(3), 2, 6, 3, 7);
+  put(0, __builtin_shufflevector(low01, low23, 0, 1, 4, 5));
+  put(1, __builtin_shufflevector(low01, low23, 2, 3, 6, 7));
+  put(2, __builtin_shufflevector(high01, high23, 0, 1, 4, 5));
+  put(3, __builtin_shufflevector(high01, high23, 2, 3, 6, 7));
 }
 
 template <class T>
 void CopyTransposedOf(T* out, int64_t row_out, const T* in, int64_t row_in, int64_t rows, int columns) {
-  for (int64_t i = 0; i < rows; ++i) {
+  int64_t i = 0;
+  if constexpr (sizeof(T) == 4) {
+    for (; columns % 4 == 0 && i + 4 <= rows; i += 4) {
+      for (int k = 0; k < columns; k += 4) TransposeFour(out + k * row_out + i, row_out, in + i * row_in + k, row_in);
+    }
+  }
+  for (; i < rows; ++i) {
     for (int k = 0; k < columns; ++k) out[k * row_out + i] = in[i * row_in + k];
+  }
+}
+
+// Elements between two that are held are read as well: they lie between these.
+template <class T, class Stride>
+REWRIGHT_CLONES void CopyHeld(T* __restrict out, const T* in, Stride stride, const uint8_t* mask, T fill, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const T element = in[i * stride];
+    out[i] = mask[i] != 0 ? element : fill;
   }
 }
 
@@ -285,11 +326,8 @@ void CopyStridedMaskedOf(T* out, const T* in, int64_t stride, const uint8_t* mas
                          int64_t n) {
   const int64_t first = held.first, last = held.last;
   std::fill(out, out + first, fill);
-  if (held.all) {
-    CopyStridedOf(out + first, in + first * stride, stride, last - first);
-  } else {
-    for (int64_t i = first; i < last; ++i) out[i] = mask[i] ? in[i * stride] : fill;
-  }
+  ByStride(stride,
+           [&](auto step) { CopyHeld(out + first, in + first * stride, step, mask + first, fill, last - first); });
   std::fill(out + last, out + n, fill);
 }
 
@@ -360,20 +398,17 @@ void StoreStrided(size_t size, void* out, int64_t stride_out, const void* in, in
   });
 }
 
-static HeldLanes FindHeld(const uint8_t* mask, int64_t stride_mask, int64_t n) {
-  if (stride_mask == 0) return {mask, 0, *mask ? n : 0, true};
+static HeldLanes FindHeld(const uint8_t* mask, int64_t n) {
   HeldLanes held{mask, 0, n};
   while (held.first < n && !mask[held.first]) ++held.first;
   while (held.last > held.first && !mask[held.last - 1]) --held.last;
-  int64_t count = 0;
-  for (int64_t i = held.first; i < held.last; ++i) count += mask[i];
-  held.all = count == held.last - held.first;
   return held;
 }
 
 void CopyStridedMasked(size_t size, void* out, const void* in, int64_t stride, const uint8_t* mask, int64_t stride_mask,
                        const void* fill, int64_t n, HeldLanes* held) {
-  if (held->of != mask) *held = FindHeld(mask, stride_mask, n);
+  if (stride_mask == 0) return *mask ? CopyStrided(size, out, in, stride, n) : CopyStrided(size, out, fill, 0, n);
+  if (held->of != mask) *held = FindHeld(mask, n);
   BySize(size, [&](auto t) {
     using T = decltype(t);
     CopyStridedMaskedOf(static_cast<T*>(out), static_cast<const T*>(in), stride, mask, *held,

@@ -47,8 +47,6 @@ AccumulateKernel FindAccumulate(Rep rep, ReduceKind kind);
 ArgKernel FindArg(Rep rep, ReduceKind kind);
 MulAddKernel FindMulAdd(Rep rep);
 UnaryKernel FindCast(Rep from, Rep to);
-// True if no element of the floating representation is infinite or NaN.
-bool AllFinite(Rep rep, const void* elements, int64_t n);
 
 // One element of the representation.
 void StoreConst(Rep rep, double real, int64_t imm, void* out);
@@ -63,11 +61,10 @@ void CopyStrided(size_t size, void* out, const void* in, int64_t stride, int64_t
 void StoreStrided(size_t size, void* out, int64_t stride_out, const void* in, int64_t stride_in, int64_t n);
 // Columns of `in` become rows of `out`; elements of a row of `in` are neighbours, and rows lie so many elements apart.
 void CopyTransposed(size_t size, void* out, int64_t row_out, const void* in, int64_t row_in, int64_t rows, int columns);
-// The lanes of a row where conditions hold: all that do lie in [first, last); none else does where `all`.
+// The lanes of a row where conditions hold lie in [first, last).
 struct HeldLanes {
   const uint8_t* of = nullptr;  // the conditions
   int64_t first = 0, last = 0;
-  bool all = true;
 };
 // `held` is that of the row before, and receives that of this one.
 void CopyStridedMasked(size_t size, void* out, const void* in, int64_t stride, const uint8_t* mask, int64_t stride_mask,

@@ -10,7 +10,6 @@
 #include "core/base/status_macros.h"
 #include "core/index/compose.h"
 #include "core/index/range.h"
-#include "core/interpreter/fixed_extents.h"
 #include "core/interpreter/kernels.h"
 #include "core/interpreter/residues.h"
 #include "core/ir/rewrite.h"
@@ -200,7 +199,7 @@ int StageLowering::LowerSelect(const ExprNode* e, int mask) {
 
 // Reductions that cannot fail are evaluated whether or not the mask holds, so that they can be shared and hoisted.
 int StageLowering::LowerReduce(const ExprNode* e, int mask) {
-  const bool one_place = IsSumOverOnePlace(e, mask);
+  const bool one_place = IsSumOverOnePlace(e);
   if (const int id = one_place ? -1 : Scattered(e, mask); id >= 0) return id;
   const int id = ReduceNode(e, -1);
   if (mask >= 0 && b_.node(id).fallible) return ReduceNode(e, mask);
@@ -213,16 +212,16 @@ int StageLowering::LowerReduce(const ExprNode* e, int mask) {
   return Materialize(e, b_.node(id).deps);
 }
 
-bool StageLowering::IsSumOverOnePlace(const ExprNode* e, int mask) {
-  if (e->reduction() != ReduceKind::kSum || !HasFixedExtents(context_.meaning, *e)) return false;
+bool StageLowering::IsSumOverOnePlace(const ExprNode* e) {
+  if (e->reduction() != ReduceKind::kSum) return false;
   return std::all_of(e->bound().begin(), e->bound().end(),
-                     [&](const BoundVar& var) { return LowerIndex(var.extent.get(), mask) == Form(1); });
+                     [&](const BoundVar& var) { return context_.NumberOf(var.extent.get()) == 1; });
 }
 
 int StageLowering::ReduceNode(const ExprNode* e, int mask) {
   Node reduce{.kind = NodeKind::kReduce, .rep = RepOfNode(e), .reduce = e->reduction()};
   const int height = context_.Height(e);
-  const bool one_place = IsSumOverOnePlace(e, mask);
+  const bool one_place = IsSumOverOnePlace(e);
   int within = -1;  // the part of the guard that bounds variables of varying extent
   const size_t outer_binders = binders_.size();
   for (size_t i = 0; i < e->bound().size(); ++i) {

@@ -56,6 +56,7 @@ struct Context {
   // Returns the greatest nesting depth of bound variables inside `e`. It gives equal reductions the same variables,
   // wherever they occur.
   int Height(const ExprNode* e) {
+    if (!e->Reduces()) return 0;
     if (const auto it = heights.find(e); it != heights.end()) return it->second;
     int height = 0;
     for (const ExprPtr& arg : e->args()) height = std::max(height, Height(arg.get()));
@@ -151,7 +152,7 @@ class StageLowering {
   int LowerReduce(const ExprNode* e, int mask);
   int ReduceNode(const ExprNode* e, int mask);
   // A sum over a range of one place is its term (HasFixedExtents): no zero is added, which would make 0 of -0.
-  bool IsSumOverOnePlace(const ExprNode* e, int mask);
+  bool IsSumOverOnePlace(const ExprNode* e);
   // ---- sums whose guard has equations between indices
   // A guard after its equations between indices have been solved for the variables that the reduction binds.
   struct SolvedGuard {

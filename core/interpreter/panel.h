@@ -25,7 +25,17 @@ struct MulAddPanel {
 };
 using PanelKernel = void (*)(void* acc, const MulAddPanel& panel);
 
-// The kernel of floats; null for other representations.
-PanelKernel FindPanel(Rep rep);
+// The nodes whose elements are the factors of a product of two, or whose squares are both factors.
+struct PanelFactors {
+  int ids[2];
+  bool squares;
+};
+PanelFactors FactorsOf(const Stage& stage, const Node& product);
+
+// The kernel of floats; null for other representations. With `squares` it gives acc + (a * a) * (b * b).
+PanelKernel FindPanel(Rep rep, bool squares);
+
+// True if no element of the floating representation is infinite or NaN, nor its square where `squared` asks for that.
+bool AllFinite(Rep rep, bool squared, const void* elements, int64_t n);
 
 }  // namespace rewright::interp

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kMaxMemo = 64;
 constexpr int64_t kMaxMemoBytes = 1 << 16;
 
-constexpr size_t kMaxKeptBytes = 1 << 16;  // of a runner between runs
+constexpr size_t kMaxKeptBytes = 1 << 16;   // of a runner between runs
 constexpr size_t kMaxAheadBytes = 1 << 19;  // of a read ahead
 
 // True if the node keeps an extremum besides its position.
@@ -41,10 +41,11 @@ BlockRunner::BlockRunner(const Stage& stage)
     most_lanes = std::max(most_lanes, s.lanes);
     total += padded(static_cast<size_t>(s.lanes) * s.size);
     if (const int guarded = GuardedFactorOf(n); guarded >= 0) {
-      for (int factor : node(n.args[1]).args) slot(factor).ring_stride = 1;
+      s.factors = FactorsOf(stage, node(n.args[1]));
+      for (int factor : s.factors.ids) slot(factor).ring_stride = 1;
       s.guarded_factor = guarded;
       if (node(n.args[0]).kind != NodeKind::kConst) {
-        const auto axes = static_cast<uint32_t>(node(node(n.args[1]).args[static_cast<size_t>(guarded)]).deps);
+        const auto axes = static_cast<uint32_t>(node(s.factors.ids[guarded]).deps);
         s.guarded_stride = padded(static_cast<size_t>(Lanes(axes & kAxisMask)) * s.size);
         total += padded(s.guarded_stride * MulAddPanel::kSteps);
       }
@@ -165,7 +166,7 @@ void BlockRunner::InitSlot(int id) {
       s.arg = FindArg(body.rep, n.reduce);
       const bool product = body.kind == NodeKind::kCall && body.fn == Fn::kMul;
       if (n.reduce == ReduceKind::kSum && product) s.mul_add = FindMulAdd(body.rep);
-      if (GuardedFactorOf(n) >= 0) s.panel = FindPanel(body.rep);
+      if (GuardedFactorOf(n) >= 0) s.panel = FindPanel(body.rep, s.factors.squares);
       break;
     }
     default: break;
@@ -178,7 +179,7 @@ int BlockRunner::GuardedFactorOf(const Node& n) const {
   if (n.kind != NodeKind::kReduce || n.reduce != ReduceKind::kSum) return -1;
   const Node& guard = node(n.args[0]);
   const Node& body = node(n.args[1]);
-  if (body.kind != NodeKind::kCall || body.fn != Fn::kMul || FindPanel(body.rep) == nullptr) return -1;
+  if (body.kind != NodeKind::kCall || body.fn != Fn::kMul || FindPanel(body.rep, false) == nullptr) return -1;
   const auto is_simple = [&](int id) { return node(id).kind == NodeKind::kRead || node(id).kind == NodeKind::kConst; };
   const auto is_factor = [&](int id) {
     const Node& factor = node(id);

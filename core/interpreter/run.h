@@ -83,8 +83,10 @@ class BlockRunner {
 
  private:
   enum class Truth : uint8_t { kMixed, kNone, kAll };
-  // Lists of lanes of a read ahead: those that are made may not replace the last kSteps.
-  static constexpr int kAheadLists = 4 * MulAddPanel::kSteps;
+  // The lists of lanes that a read ahead makes at once, of elements that fill a line of the cache, and those it keeps:
+  // the ones that are made may not replace the last kSteps.
+  static constexpr int kAhead = 16;
+  static constexpr int kAheadLists = 2 * kAhead + MulAddPanel::kSteps;
 
   // A linear form in the present block, split by how its terms vary.
   struct Form {
@@ -111,6 +113,7 @@ class BlockRunner {
     AccumulateKernel accumulate = nullptr;
     MulAddKernel mul_add = nullptr;  // of a sum of products
     PanelKernel panel = nullptr;     // of one of reads
+    PanelFactors factors = {};       // of its terms
     // The factor of such a sum, 0 or 1, that is 0 where a guard does not hold, and room for its elements in all steps.
     int guarded_factor = 0;
     std::byte* guarded = nullptr;
@@ -212,7 +215,7 @@ class BlockRunner {
   std::vector<Slot> slots_;
   std::vector<std::vector<int>> dependents_;  // of bound variables, by bit from kFirstBound on
   std::unique_ptr<std::byte[]> memory_;
-  size_t bytes_ = 0;  // of slots and memory
+  size_t bytes_ = 0;            // of slots and memory
   int64_t* scratch_ = nullptr;  // index lanes
   int64_t start_[kFirstBound] = {};
   int64_t size_[kFirstBound] = {};

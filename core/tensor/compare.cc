@@ -26,6 +26,20 @@ double Difference(double a, double b) {
 
 }  // namespace
 
+double DefaultDistance(DType dtype, double largest) {
+  constexpr double kPart = 1e-4, kRoundings = 8;
+  return (IsHalf(dtype) ? kRoundings * RoundingOf(dtype) : kPart) * largest;
+}
+
+Tensor WhereNumbersAre(const Tensor& expected, const Tensor& actual) {
+  if (FirstNotFinite(expected) < 0) return actual;
+  Tensor result(actual.type());
+  for (int64_t i = 0; i < expected.num_elements(); ++i) {
+    result.Set(i, std::isfinite(expected.At(i)) ? actual.At(i) : expected.At(i));
+  }
+  return result;
+}
+
 int64_t FirstNotFinite(const Tensor& tensor) {
   if (!IsFloating(tensor.dtype())) return -1;
   for (int64_t i = 0; i < tensor.num_elements(); ++i) {

@@ -25,6 +25,14 @@ struct Comparison {
 // b is the reference. Integers and booleans have to be equal: no tolerance applies to them.
 Comparison Compare(const Tensor& a, const Tensor& b, double rtol = 0, double atol = 0);
 
+// Returns how far apart elements of outputs that ought to be equal may be unless a user says so, of outputs of that
+// largest magnitude: 1e-4 of it, since an element near zero carries the rounding errors of the terms that cancelled in
+// it; 8 roundings of it in types of 16 bits, since operators round to them, and devices less often than operators do.
+double DefaultDistance(DType dtype, double largest);
+
+// Returns `actual` with the elements of `expected` where these are infinities or no numbers.
+Tensor WhereNumbersAre(const Tensor& expected, const Tensor& actual);
+
 // Returns the largest magnitude of a finite element; 0 if there is none.
 double LargestMagnitude(const Tensor& tensor);
 

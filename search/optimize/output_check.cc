@@ -12,6 +12,7 @@
 #include "core/index/cost_features.h"
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/known_values.h"
+#include "core/ir/graph_numbers.h"
 #include "core/ir/random_tensors.h"
 #include "core/ops/foreign.h"
 #include "core/tensor/compare.h"
@@ -20,10 +21,6 @@
 namespace rewright {
 namespace {
 
-constexpr double kDefaultAtolScale = 1e-4;
-// Tolerance for 16-bit floats, in roundings of the type: each operator rounds, and devices round less often than
-// operators do.
-constexpr double kHalfRoundings = 8;
 // A candidate's rounding errors are its own, of the size of the original's.
 constexpr double kRoundingErrors = 8;
 // They excuse no more than this part of the largest element, in graphs whose reals have 32 bits.
@@ -32,6 +29,7 @@ constexpr double kMostExcused = 1e-3;
 // at least.
 constexpr int kStressSets = 64;
 constexpr double kStressShare = 0.05;
+constexpr size_t kSetsOfCandidate = 2;  // around numbers that the original does not have
 
 // The graph that gives next values of states as results, and changes none.
 Graph WithoutUpdates(const Graph& graph) {
@@ -247,10 +245,8 @@ OutputCheck OutputChecker::Held(const std::vector<Outputs>& actual) const {
       double atol = options_.atol;
       if (atol < 0) {
         const double rounding = rounding_.empty() ? 0 : rounding_[set][i];
-        const DType dtype = expected.dtype();
-        const double scale = IsHalf(dtype) ? kHalfRoundings * RoundingOf(dtype) : kDefaultAtolScale;
-        const double most = std::max(kMostExcused, kHalfRoundings * coarsest_);
-        atol = scale * largest + std::min(kRoundingErrors * rounding, most * largest);
+        const double most = std::max(kMostExcused, kRoundingErrors * coarsest_);
+        atol = DefaultDistance(expected.dtype(), largest) + std::min(kRoundingErrors * rounding, most * largest);
       }
       const Comparison difference = Compare(actual[set][i], expected, options_.rtol, atol);
       check.equal &= difference.close;
@@ -278,6 +274,13 @@ bool OutputChecker::IsInterpreted() const {
   return runner_ == nullptr || (*flops_ <= options_.interpreter_flops && CountForeign(original_) == 0);
 }
 
+absl::Status OutputChecker::AddStress(std::vector<Tensor> inputs, bool compares, Executable* compiled,
+                                      std::vector<StressSet>* sets) {
+  absl::StatusOr<Outputs> outputs = StressedOutputs(original_, inputs, compiled);
+  if (outputs.ok()) sets->push_back({std::move(inputs), *std::move(outputs), compares});
+  return absl::OkStatus();
+}
+
 // Leaves out sets that the original does not take (for example, because it divides by 0).
 absl::Status OutputChecker::PrepareStress(Executable* compiled) {
   stress_.clear();
@@ -287,33 +290,76 @@ absl::Status OutputChecker::PrepareStress(Executable* compiled) {
   if (most == 1) sets.assign(1, std::vector<Magnitude>(original_.inputs().size(), Magnitude::kLarge));
   for (const std::vector<Magnitude>& magnitudes : sets) {
     ASSIGN_OR_RETURN(std::vector<Tensor> inputs, StressInputs(original_, options_.seed, magnitudes));
-    absl::StatusOr<Outputs> outputs = StressedOutputs(original_, inputs, compiled);
-    if (outputs.ok()) stress_.emplace_back(std::move(inputs), *std::move(outputs));
+    RETURN_IF_ERROR(AddStress(std::move(inputs), /*compares=*/false, compiled, &stress_));
+  }
+  return AddSetsAround(NumbersOf({&original_}, std::min(kSetsAround, static_cast<size_t>(most))), &stress_);
+}
+
+// Models that are too large for the interpreter get none: f64 has to decide.
+absl::Status OutputChecker::AddSetsAround(const std::vector<std::vector<double>>& groups,
+                                          std::vector<StressSet>* sets) {
+  if (*flops_ > options_.interpreter_flops || CountForeign(original_) > 0) return absl::OkStatus();
+  for (const std::vector<double>& numbers : groups) {
+    ASSIGN_OR_RETURN(std::vector<Tensor> inputs, InputsAround(original_, options_.seed, numbers));
+    RETURN_IF_ERROR(AddStress(std::move(inputs), /*compares=*/true, /*compiled=*/nullptr, sets));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> OutputChecker::Stress(const Graph& candidate, Executable* compiled) {
-  const bool has_reals = coarsest_ > 0;
-  for (const auto& [inputs, expected] : stress_) {
-    ASSIGN_OR_RETURN(const Outputs actual, StressedOutputs(candidate, inputs, compiled));
+absl::StatusOr<std::string> OutputChecker::FaultAround(const StressSet& set, const Graph& candidate,
+                                                       const Outputs& actual) const {
+  const auto worst = [&](const Outputs& expected, const Outputs& found) -> std::string {
     for (size_t i = 0; i < expected.size(); ++i) {
-      const std::string name = original_.outputs()[i].name;
-      if (!has_reals) {
-        const Comparison difference = Compare(actual[i], expected[i]);
-        if (!difference.close) return absl::StrCat("output ", name, ": ", difference.text);
+      const double distance =
+          DefaultDistance(original_.type(original_.outputs()[i].value).dtype, LargestMagnitude(expected[i]));
+      const double atol = options_.atol < 0 ? distance : options_.atol;
+      const Comparison difference = Compare(WhereNumbersAre(expected[i], found[i]), expected[i], options_.rtol, atol);
+      if (!difference.close) {
+        return absl::StrCat("output ", original_.outputs()[i].name, ": ", difference.text,
+                            ", for inputs around the graph's own numbers");
       }
-      if (!IsFloating(expected[i].dtype())) continue;
-      int64_t lost = 0, first = -1;
-      for (int64_t k = 0; k < expected[i].num_elements(); ++k) {
-        if (!IsLost(actual[i], expected[i], k)) continue;
-        if (lost++ == 0) first = k;
-      }
-      if (lost == 0) continue;
-      return absl::StrCat("output ", name, ": ", lost, " of ", expected[i].num_elements(),
-                          " elements are no numbers where the original's are, the first at ",
-                          ShapeString(PositionOf(expected[i].shape(), first)), ": ", actual[i].At(first), " and ",
-                          expected[i].At(first), ", for inputs of other magnitudes");
+    }
+    return "";
+  };
+  const std::string fault = worst(set.expected, actual);
+  if (fault.empty()) return fault;
+  const auto exact = InterpretOn(original_, set.inputs, Precision::kFloat64);
+  const auto of_candidate = InterpretOn(candidate, set.inputs, Precision::kFloat64);
+  return exact.ok() && of_candidate.ok() ? worst(*exact, *of_candidate) : "";
+}
+
+absl::StatusOr<std::string> OutputChecker::FaultOn(const StressSet& set, const Graph& candidate, Executable* compiled) {
+  ASSIGN_OR_RETURN(const Outputs actual, StressedOutputs(candidate, set.inputs, compiled));
+  const std::vector<Tensor>& expected = set.expected;
+  const bool has_reals = coarsest_ > 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const std::string name = original_.outputs()[i].name;
+    if (!has_reals) {
+      const Comparison difference = Compare(actual[i], expected[i]);
+      if (!difference.close) return absl::StrCat("output ", name, ": ", difference.text);
+    }
+    if (!IsFloating(expected[i].dtype())) continue;
+    int64_t lost = 0, first = -1;
+    for (int64_t k = 0; k < expected[i].num_elements(); ++k) {
+      if (!IsLost(actual[i], expected[i], k)) continue;
+      if (lost++ == 0) first = k;
+    }
+    if (lost == 0) continue;
+    return absl::StrCat("output ", name, ": ", lost, " of ", expected[i].num_elements(),
+                        " elements are no numbers where the original's are, the first at ",
+                        ShapeString(PositionOf(expected[i].shape(), first)), ": ", actual[i].At(first), " and ",
+                        expected[i].At(first), ", for inputs of other magnitudes");
+  }
+  return set.compares ? FaultAround(set, candidate, actual) : "";
+}
+
+absl::StatusOr<std::string> OutputChecker::Stress(const Graph& candidate, Executable* compiled) {
+  std::vector<StressSet> own;
+  RETURN_IF_ERROR(AddSetsAround(NumbersOf({&candidate}, kSetsOfCandidate, &original_), &own));
+  for (const std::vector<StressSet>* sets : {&stress_, &own}) {
+    for (const StressSet& set : *sets) {
+      ASSIGN_OR_RETURN(const std::string fault, FaultOn(set, candidate, compiled));
+      if (!fault.empty()) return fault;
     }
   }
   return "";

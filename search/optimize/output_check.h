@@ -12,7 +12,9 @@
 // tolerance was asked for.
 //
 // Inputs of several magnitudes, up to the ends of narrow types, show faults that ordinary numbers do not: elements that
-// are finite in the original have to be finite, and integers that depend on integers alone have to be equal.
+// are finite in the original have to be finite, and integers that depend on integers alone have to be equal. Inputs
+// around the numbers that either graph holds (core/ir/graph_numbers.h) have to give equal outputs: a bound does nothing
+// anywhere else. Where they do not, f64 decides if rounding is the reason.
 //
 // Weights of type f32 that the candidate computes beforehand are checked themselves. If they overflow, or all fall
 // below the least normal number, and in f64 do not, outputs may be equal on the inputs that were drawn, and on no
@@ -35,8 +37,7 @@
 namespace rewright {
 
 struct OutputCheckOptions {
-  // |candidate - original| <= atol + rtol * |original|. A negative atol means 1e-4 times the largest magnitude in the
-  // output: an element near zero carries the rounding errors of the terms that cancelled in it.
+  // |candidate - original| <= atol + rtol * |original|. A negative atol means DefaultDistance of the output.
   double rtol = 1e-3;
   double atol = -1;
   int input_sets = 2;
@@ -85,6 +86,12 @@ class OutputChecker {
 
  private:
   using Outputs = std::vector<Tensor>;
+  // Inputs of other magnitudes, and what the original gives.
+  struct StressSet {
+    std::vector<Tensor> inputs;
+    Outputs expected;
+    bool compares = false;  // outputs have to be equal, within what rounding explains
+  };
 
   absl::StatusOr<Outputs> InterpretOn(const Graph& graph, const std::vector<Tensor>& inputs, Precision precision) const;
   // One vector per set of inputs.
@@ -102,6 +109,13 @@ class OutputChecker {
   // Finds where inputs of other magnitudes tell the candidate from the original; empty: nowhere. Errors: it cannot run.
   absl::StatusOr<std::string> Stress(const Graph& candidate, Executable* compiled);
   absl::Status PrepareStress(Executable* compiled);
+  absl::Status AddSetsAround(const std::vector<std::vector<double>>& groups, std::vector<StressSet>* sets);
+  // Adds a set if the original takes it.
+  absl::Status AddStress(std::vector<Tensor> inputs, bool compares, Executable* compiled,
+                         std::vector<StressSet>* sets);
+  // Describes how the outputs on a set differ from the original's; empty: as they may.
+  absl::StatusOr<std::string> FaultOn(const StressSet& set, const Graph& candidate, Executable* compiled);
+  absl::StatusOr<std::string> FaultAround(const StressSet& set, const Graph& candidate, const Outputs& actual) const;
   // Returns whether the original is small enough for the interpreter to be the reference.
   bool IsInterpreted() const;
   // Runs the graph on one set of inputs, by the interpreter or by `compiled`.
@@ -122,8 +136,7 @@ class OutputChecker {
   std::vector<Outputs> expected_;
   bool interpreted_ = false;  // expected_ is the interpreter's, and the runner has not been held against it
   std::string device_fault_;
-  // Sets of inputs of other magnitudes that the original takes, and its outputs for them.
-  std::vector<std::pair<std::vector<Tensor>, Outputs>> stress_;
+  std::vector<StressSet> stress_;
   std::vector<std::vector<double>> rounding_;  // by set and output: greatest error of expected_; empty: not measured
 };
 

@@ -17,6 +17,7 @@
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/known_values.h"
+#include "core/ir/graph_numbers.h"
 #include "core/ir/random_tensors.h"
 #include "core/tensor/compare.h"
 #include "substitutions/language/rule_printer.h"
@@ -35,11 +36,16 @@ constexpr double kNoise = 1e-9;  // of the largest magnitude: rounding of f64
 // A difference behind a choice counts if at least kMostDraws of kDraws draws have it.
 constexpr int kDraws = 5;
 constexpr int kMostDraws = 3;
+// The kind of inputs around numbers of the models; ordinary ones are of kind 0.
+constexpr int kAround = 6;
 
 class ModelComparison {
  public:
   ModelComparison(JointModels joint, const EqualOptions& options)
-      : joint_(std::move(joint)), options_(options), arena_(joint_.a.arena()) {}
+      : joint_(std::move(joint)),
+        options_(options),
+        arena_(joint_.a.arena()),
+        numbers_(NumbersOf({&joint_.a, &joint_.b}, kSetsAround)) {}
 
   absl::StatusOr<EqualResult> Run() {
     const StopScope scope(options_.stop);
@@ -58,7 +64,7 @@ class ModelComparison {
       }
     }
     RETURN_IF_ERROR(MatchKnown());
-    RETURN_IF_ERROR(Judge(inputs, observed.a, observed.b, joint_.b));
+    RETURN_IF_ERROR(Judge(0, inputs, observed.a, observed.b, joint_.b));
     if (result_.difference) return std::move(result_);
     RETURN_IF_ERROR(Within(options_.time_limit_s, [this] { return Sweep(); }));
     bool proved = true;
@@ -71,7 +77,7 @@ class ModelComparison {
       if (!result_.difference) NoteOpen();
     }
     if (options_.own_precision && !result_.difference) {
-      RunInOwnPrecision(joint_.a, joint_.b, options_, least_integer_, &result_);
+      RunInOwnPrecision(joint_.a, joint_.b, numbers_, options_, least_integer_, &result_);
     }
     return std::move(result_);
   }
@@ -82,11 +88,19 @@ class ModelComparison {
 
   // ---------------------------------------------------------------- inputs
 
-  // Number 0 and odd ones are drawn as inputs of a model are; the others are large, sparse, small, or of one sign.
-  static int KindOf(int number) { return number == 0 || number % 2 == 1 ? 0 : 1 + (number / 2 - 1) % 5; }
+  // Number 0 and odd ones are drawn as inputs of a model are; the others are large, sparse, small, or of one sign. Those
+  // behind the trials lie around the numbers of the models, one group after the other.
+  int KindOf(int number) const {
+    if (number > options_.trials) return kAround;
+    return number == 0 || number % 2 == 1 ? 0 : 1 + (number / 2 - 1) % 5;
+  }
+  absl::StatusOr<std::vector<Tensor>> DrawTensors(int number) const {
+    const uint64_t seed = options_.seed + static_cast<uint64_t>(number);
+    if (KindOf(number) != kAround) return RandomInputs(joint_.a, seed, least_integer_);
+    return InputsAround(joint_.a, seed, numbers_[static_cast<size_t>(number - options_.trials - 1) % numbers_.size()]);
+  }
   absl::StatusOr<NamedTensors> Draw(int number) const {
-    ASSIGN_OR_RETURN(std::vector<Tensor> tensors,
-                     RandomInputs(joint_.a, options_.seed + static_cast<uint64_t>(number), least_integer_));
+    ASSIGN_OR_RETURN(std::vector<Tensor> tensors, DrawTensors(number));
     NamedTensors inputs;
     std::mt19937_64 rng(options_.seed + static_cast<uint64_t>(number));
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -117,7 +131,8 @@ class ModelComparison {
   };
 
   // Finds the elements of each output that differ by more than the known weights explain: the one that differs most,
-  // and the one that differs most in relation to the allowed difference. Infinities of large inputs are not counted:
+  // and those that differ most in relation to the allowed difference and to their own size, as which a run rounds
+  // them. Infinities of large inputs are not counted:
   // f64 overflows as well.
   absl::StatusOr<std::vector<Apart>> FindApart(const NamedTensors& inputs, const std::vector<Tensor>& a,
                                                const std::vector<Tensor>& b, const Graph& graph_b, bool large) {
@@ -144,15 +159,19 @@ class ModelComparison {
     const KnownRounding rounding(joint_.a, graph_b, options_.seed, options_.threads);
     ASSIGN_OR_RETURN(const std::vector<Tensor> allowed, rounding.Allowed(inputs, a, b, Chooses()));
     for (size_t o = 0; o < a.size(); ++o) {
-      std::optional<Apart> most, clearest;
+      std::optional<Apart> most, clearest, sharpest;
+      const auto size = [&](int64_t at) { return std::abs(a[o].At(at)) + std::abs(b[o].At(at)); };
       for (int64_t i = 0; i < a[o].num_elements(); ++i) {
         const double apart = by(o, i), limit = noise[o] + allowed[o].At(i);
         if (!(apart > limit) || !counts(o, i, apart)) continue;
         if (!most || apart > by(o, most->at)) most = Apart{o, i, limit};
         if (!clearest || apart * clearest->allowed > by(o, clearest->at) * limit) clearest = Apart{o, i, limit};
+        if (!sharpest || apart * size(sharpest->at) > by(o, sharpest->at) * size(i)) sharpest = Apart{o, i, limit};
       }
-      if (most) found.push_back(*most);
-      if (clearest && clearest->at != most->at) found.push_back(*clearest);
+      if (!most) continue;
+      found.push_back(*most);
+      if (clearest->at != most->at) found.push_back(*clearest);
+      if (sharpest->at != most->at && sharpest->at != clearest->at) found.push_back(*sharpest);
     }
     return found;
   }
@@ -171,10 +190,13 @@ class ModelComparison {
     return *chooses_;
   }
 
-  // True if the output differs on most of a few ordinary inputs: a choice that rounding turns does so on few.
-  absl::StatusOr<bool> DiffersMostly(size_t output) {
+  // True if the output differs on most of a few inputs, ordinary ones or such as that number's, which lie around
+  // numbers of the models: a choice that rounding turns does so on few.
+  absl::StatusOr<bool> DiffersMostly(size_t output, int like) {
+    const bool around = KindOf(like) == kAround;
+    const int step = around ? static_cast<int>(numbers_.size()) : 2;
     int differs = 0, draws = 0;
-    for (int number = 1; draws < kDraws; number += 2, ++draws) {
+    for (int number = around ? like : 1; draws < kDraws; number += step, ++draws) {
       ASSIGN_OR_RETURN(const NamedTensors inputs, Draw(number));
       const auto a = InF64(joint_.a, inputs), b = InF64(joint_.b, inputs);
       if (!a.ok() || !b.ok()) continue;
@@ -189,10 +211,11 @@ class ModelComparison {
   }
 
   // Calls the models different if an output differs by more than the known weights explain, and by more than both round
-  // when they run. `b` are the outputs of `graph_b`, which computes the same as B.
-  absl::Status Judge(const NamedTensors& inputs, const std::vector<Tensor>& a, const std::vector<Tensor>& b,
-                     const Graph& graph_b, bool large = false) {
+  // when they run. `b` are the outputs of `graph_b`, which computes the same as B, on the inputs of that number.
+  absl::Status Judge(int number, const NamedTensors& inputs, const std::vector<Tensor>& a, const std::vector<Tensor>& b,
+                     const Graph& graph_b) {
     ++result_.trials;
+    const bool large = KindOf(number) == 1 || KindOf(number) == kAround;
     ASSIGN_OR_RETURN(const std::vector<Apart> found, FindApart(inputs, a, b, graph_b, large));
     for (const Apart& apart : found) {
       const Output& output = joint_.a.outputs()[apart.output];
@@ -211,7 +234,7 @@ class ModelComparison {
         }
       }
       if (!within && Chooses()) {
-        ASSIGN_OR_RETURN(const bool mostly, DiffersMostly(apart.output));
+        ASSIGN_OR_RETURN(const bool mostly, DiffersMostly(apart.output, number));
         within = !mostly;
       }
       if (within) {
@@ -295,11 +318,12 @@ class ModelComparison {
     std::vector<Output> outputs;
     for (const Output& output : joint_.b.outputs()) outputs.push_back({Rebuilt(output.value), output.name});
     const Graph rebuilt(arena_, joint_.a.inputs(), std::move(outputs));
-    for (int number = 0; number <= options_.trials && !result_.difference && !StopScope::Stopped(); ++number) {
+    const int last = options_.trials + static_cast<int>(numbers_.size());
+    for (int number = 0; number <= last && !result_.difference && !StopScope::Stopped(); ++number) {
       ASSIGN_OR_RETURN(const NamedTensors inputs, Draw(number));
       const auto a = InF64(joint_.a, inputs), b = InF64(rebuilt, inputs);
       if (!a.ok() || !b.ok()) continue;  // inputs that a model does not admit
-      RETURN_IF_ERROR(Judge(inputs, *a, *b, rebuilt, /*large=*/KindOf(number) == 1));
+      RETURN_IF_ERROR(Judge(number, inputs, *a, *b, rebuilt));
     }
     return absl::OkStatus();
   }
@@ -522,6 +546,7 @@ class ModelComparison {
   JointModels joint_;
   const EqualOptions& options_;
   std::shared_ptr<Arena> arena_;
+  const std::vector<std::vector<double>> numbers_;  // of the models, in groups
   int64_t least_integer_ = 0;  // that is drawn where it indexes nothing: 1 where a model divides by it
   std::optional<bool> chooses_;
   EqualResult result_;

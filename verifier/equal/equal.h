@@ -87,7 +87,8 @@ struct ModelDifference {
   std::string first;
 };
 
-// Both models in their own precision on ordinary inputs: the output that is furthest off, of its largest element.
+// Both models in their own precision, on ordinary inputs and around the numbers that they hold: the output that is
+// furthest off, of its largest element.
 struct OwnRun {
   std::string output;
   DType dtype;

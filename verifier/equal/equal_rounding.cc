@@ -12,6 +12,7 @@
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/known_values.h"
+#include "core/ir/graph_numbers.h"
 #include "core/ir/random_tensors.h"
 #include "core/numerics/error_estimate.h"
 #include "core/numerics/ranges.h"
@@ -252,11 +253,10 @@ NamedTensors WithInfinities(const NamedTensors& ordinary, uint64_t seed) {
 
 }  // namespace
 
-void RunInOwnPrecision(const Graph& a, const Graph& b, const EqualOptions& options, int64_t least_integer,
-                       EqualResult* result) {
-  const auto ordinary = RandomInputs(a, options.seed, least_integer);
-  if (!ordinary.ok()) return;
-  const NamedTensors inputs = ByName(a, *ordinary);
+void RunInOwnPrecision(const Graph& a, const Graph& b, const std::vector<std::vector<double>>& numbers,
+                       const EqualOptions& options, int64_t least_integer, EqualResult* result) {
+  const size_t count = a.outputs().size();
+  // The outputs of a, then those of b.
   const auto run = [&](const NamedTensors& set, const std::string& kind) -> std::optional<std::vector<Tensor>> {
     auto of_a = InterpretGraph(a, set, {.threads = options.threads});
     auto of_b = InterpretGraph(b, set, {.threads = options.threads});
@@ -265,23 +265,43 @@ void RunInOwnPrecision(const Graph& a, const Graph& b, const EqualOptions& optio
     of_a->insert(of_a->end(), of_b->begin(), of_b->end());
     return std::move(*of_a);
   };
-  const auto outputs = run(inputs, "ordinary inputs");
-  if (!outputs) return;
-  // The output that is furthest off, in relation to its largest element.
-  const size_t count = a.outputs().size();
-  double furthest = -1;
-  for (size_t o = 0; o < count; ++o) {
-    const Tensor &x = (*outputs)[o], &y = (*outputs)[count + o];
-    if (x.num_elements() == 0) continue;
-    const double largest = LargestMagnitude(x), apart = Compare(x, y).max_abs;
-    const double relative = largest > 0 ? apart / largest : apart;
-    if (relative <= furthest) continue;
-    furthest = relative;
-    const int64_t at = FurthestApart(x, y);
-    result->run = OwnRun{a.outputs()[o].name, x.dtype(), PositionOf(x.shape(), at), x.At(at), y.At(at), apart, largest,
-                         std::nullopt};
-    if (!IsFloating(x.dtype())) continue;
-    if (const auto both = RoundingOfBoth(a, b, inputs, a.outputs()[o].name, at, options.threads)) {
+  double furthest = -1;  // the greatest difference, of the output's largest element
+  NamedTensors at_furthest;
+  int64_t furthest_at = 0;
+  const auto compare = [&](const NamedTensors& set, const std::string& kind) -> bool {
+    const auto outputs = run(set, kind);
+    if (!outputs) return false;
+    for (size_t o = 0; o < count; ++o) {
+      const Tensor &x = (*outputs)[o], &y = (*outputs)[count + o];
+      if (x.num_elements() == 0) continue;
+      const double largest = LargestMagnitude(x), apart = Compare(WhereNumbersAre(x, y), x).max_abs;
+      const double relative = largest > 0 ? apart / largest : apart;
+      if (relative <= furthest || (furthest >= 0 && !std::isfinite(apart))) continue;
+      furthest = relative;
+      at_furthest = set;
+      furthest_at = FurthestApart(x, y);
+      result->run = OwnRun{a.outputs()[o].name,
+                           x.dtype(),
+                           PositionOf(x.shape(), furthest_at),
+                           x.At(furthest_at),
+                           y.At(furthest_at),
+                           apart,
+                           largest,
+                           std::nullopt};
+    }
+    return true;
+  };
+  const auto ordinary = RandomInputs(a, options.seed, least_integer);
+  if (!ordinary.ok()) return;
+  const NamedTensors inputs = ByName(a, *ordinary);
+  if (!compare(inputs, "ordinary inputs")) return;
+  for (const std::vector<double>& group : numbers) {
+    const auto drawn = InputsAround(a, options.seed, group);
+    if (drawn.ok()) compare(ByName(a, *drawn), absl::StrCat("inputs around ", group.front()));
+  }
+  if (result->run && IsFloating(result->run->dtype)) {
+    const std::string& output = result->run->output;
+    if (const auto both = RoundingOfBoth(a, b, at_furthest, output, furthest_at, options.threads)) {
       result->run->rounding = std::pair(both->worst, both->typical);
     }
   }

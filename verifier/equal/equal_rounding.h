@@ -55,9 +55,9 @@ struct BothRound {
 std::optional<BothRound> RoundingOfBoth(const Graph& a, const Graph& b, const NamedTensors& inputs,
                                         const std::string& output, int64_t element, int threads);
 
-// Runs both models in their own precision: on ordinary inputs for `run`, and on inputs that make numbers overflow for
-// `infinite`. A model that cannot be run is left out.
-void RunInOwnPrecision(const Graph& a, const Graph& b, const EqualOptions& options, int64_t least_integer,
-                       EqualResult* result);
+// Runs both models in their own precision: on ordinary inputs and around the groups of numbers for `run`, and on inputs
+// that make numbers overflow for `infinite`. A model that cannot be run is left out.
+void RunInOwnPrecision(const Graph& a, const Graph& b, const std::vector<std::vector<double>>& numbers,
+                       const EqualOptions& options, int64_t least_integer, EqualResult* result);
 
 }  // namespace rewright

@@ -1,6 +1,7 @@
 // Sums whose positions are data or which conditions tie, compared with the oracle.
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,7 +61,7 @@ TEST(InterpreterSums, ColumnsThatAreReadAheadAgreeWithTheOracle) {
     };
   };
   Rng rng(kSumsSeed);
-  for (const int64_t length : {1, 2, 7, 8, 9, 25, 40, 67}) {
+  for (const int64_t length : {1, 2, 15, 16, 17, 33, 67}) {
     for (const bool squared : {false, true}) {
       const OpDef op{.name = "rows", .inputs = {"v", "w"}, .meaning = declare(squared)};
       MeaningCache cache;
@@ -72,6 +73,44 @@ TEST(InterpreterSums, ColumnsThatAreReadAheadAgreeWithTheOracle) {
         const auto result = RunTuned(c, {.max_lanes = lanes}, 1);
         ASSERT_TRUE(result.ok()) << result.status();
         EXPECT_TRUE((*result)[0].BitEqual((*oracle)[0])) << length << ": " << Compare((*result)[0], (*oracle)[0]).text;
+      }
+    }
+  }
+}
+
+// Windows that reach beyond their image, of elements as they are and squared, also where a square alone is infinite.
+TEST(InterpreterSums, PaddedWindowsAgreeWithTheOracle) {
+  const auto declare = [](bool squared, int64_t stride) {
+    return [=](OpBuilder& b) {
+      b.Output(DType::kFloat32, {b.size(1, 0), FloorDiv(b.size(0, 0) - 1, stride) + 1}, [&](const At& i) {
+        const auto place = [&](const At& k) { return i[1] * stride + k[0] - 2; };
+        return b.Reduce(
+            ReduceKind::kSum, {{"k", b.size(1, 1)}},
+            [&](const At& k) {
+              const Scalar x = b.Read(0, {place(k)}), w = b.Read(1, {i[0], k[0]});
+              return squared ? (x * x) * (w * w) : x * w;
+            },
+            [&](const At& k) { return place(k) >= 0 && place(k) < b.size(0, 0); });
+      });
+      return absl::OkStatus();
+    };
+  };
+  Rng rng(kSumsSeed);
+  for (const int64_t stride : {1, 2, 3}) {
+    for (const bool squared : {false, true}) {
+      for (const double largest : {2.0, 1e25, std::numeric_limits<double>::infinity()}) {
+        const OpDef op{.name = "windows", .inputs = {"x", "w"}, .meaning = declare(squared, stride)};
+        MeaningCache cache;
+        const std::vector<TensorType> types = {{DType::kFloat32, {37}}, {DType::kFloat32, {3, 5}}};
+        InterpreterCase c = MakeCase(op, types, {}, -2, 2, rng, cache);
+        c.inputs[1].Set(5, largest);
+        const auto oracle = RunOracle(*c.app.meaning, c.bindings, c.app.outputs, c.inputs);
+        ASSERT_TRUE(oracle.ok()) << oracle.status();
+        for (const int64_t lanes : {4, 4096}) {
+          const auto result = RunTuned(c, {.max_lanes = lanes}, 1);
+          ASSERT_TRUE(result.ok()) << result.status();
+          EXPECT_TRUE((*result)[0].BitEqual((*oracle)[0])) << stride << squared << largest;
+        }
       }
     }
   }

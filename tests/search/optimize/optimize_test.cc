@@ -570,6 +570,23 @@ TEST_F(OptimizeTest, InputsOfOtherMagnitudesTell) {
   EXPECT_FALSE(square->equal);
 }
 
+// A bound that one of the graphs has, and that no ordinary number reaches.
+TEST_F(OptimizeTest, InputsAroundTheNumbersOfGraphsTell) {
+  const Graph bounded = GraphFrom("input x: f32[32]\n%0 = clip(x, min=-30000, max=1e9)\noutput y = %0\n");
+  const Graph unbounded = GraphFrom("input x: f32[32]\n%0 = reshape(x, shape=[32])\noutput y = %0\n");
+  for (const auto& [original, candidate] : {std::pair(&bounded, &unbounded), std::pair(&unbounded, &bounded)}) {
+    const absl::StatusOr<OutputCheck> check = OutputChecker(*original, nullptr, {}).Check(*candidate);
+    ASSERT_TRUE(check.ok()) << check.status();
+    EXPECT_FALSE(check->equal);
+    EXPECT_THAT(check->text, HasSubstr("around the graph's own numbers"));
+  }
+  // Another order of a sum is apart by its rounding alone, which f64 tells.
+  const std::string sum = "input x: f32[32]\nconst %0: f32[] = [1e8]\nconst %1: f32[] = [-1e8]\n";
+  const Graph left = GraphFrom((sum + "%2 = add(x, %0)\n%3 = add(%2, %1)\noutput y = %3\n").c_str());
+  const Graph right = GraphFrom((sum + "%2 = add(%0, %1)\n%3 = add(x, %2)\noutput y = %3\n").c_str());
+  EXPECT_TRUE(OutputChecker(left, nullptr, {.atol = 100}).Check(right)->equal);
+}
+
 TEST_F(OptimizeTest, IntegersThatAreDividedByAreNotZero) {
   const Graph graph = GraphFrom("input x: i64[9]\ninput y: i64[9]\n%0 = div(x, y)\noutput z = %0\n");
   OutputChecker checker(graph, nullptr, {});

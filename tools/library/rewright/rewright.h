@@ -209,7 +209,7 @@ struct OptimizeSettings : RuleSettings {
   std::map<std::string, std::pair<double, double>> ranges;  // where elements of inputs lie
   bool check = true;                                        // compare outputs with the original's on seeded inputs
   double rtol = 1e-3;
-  double atol = -1;  // negative: 1e-4 times the largest element
+  double atol = -1;  // negative: 1e-4 times the largest element; 8 roundings of it in 16 bits
   std::uint64_t seed = 1;
   bool prove = true;  // the result equal to the original as a whole, over the real numbers
   double proof_limit_seconds = 10;

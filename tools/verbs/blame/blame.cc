@@ -169,7 +169,8 @@ Action DeclareBlame(CommandLine& line) {
       .Formerly("--what");
   line.AddChoice("--device", &flags->device, {"cpu", "reference"}, "Where to run (default: as optimized)");
   line.AddReal("--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
-  line.AddReal("--atol", &flags->atol, 0, 1e300, "Absolute tolerance (default: 1e-4 times the largest element)");
+  line.AddReal("--atol", &flags->atol, 0, 1e300,
+               "Absolute tolerance (default: 1e-4 times the largest element; 8 roundings of it in 16 bits)");
   line.AddInt("--iterations", &flags->pairs, 7, 100000, "Pairs of runs by which a graph is judged slower (default 30)")
       .Formerly("--pairs");
   return [flags, line](Session& session) {

@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/index/cost_features.h"
 #include "core/interpreter/interpreter.h"
+#include "core/ir/graph_numbers.h"
 #include "core/ir/random_tensors.h"
 #include "core/tensor/compare.h"
 
@@ -41,9 +43,8 @@ Tensor Halves(const TensorType& type, Rng& rng) {
   return tensor;
 }
 
-absl::StatusOr<std::vector<Tensor>> OfNames(const Graph& graph,
-                                            const absl::flat_hash_map<std::string, Tensor>& inputs, int threads,
-                                            const std::vector<Output>& order) {
+absl::StatusOr<std::vector<Tensor>> OfNames(const Graph& graph, const absl::flat_hash_map<std::string, Tensor>& inputs,
+                                            int threads, const std::vector<Output>& order) {
   ASSIGN_OR_RETURN(const std::vector<Tensor> outputs,
                    InterpretGraph(graph, inputs, {.precision = Precision::kFloat64, .threads = threads}));
   std::vector<Tensor> result;
@@ -68,33 +69,38 @@ absl::StatusOr<std::vector<OtherInputs>> DrawOtherInputs(const Graph& a, const G
     for (const size_t i : changed) sets.back().tensors[i] = drawn[i];
     return absl::OkStatus();
   };
-  const std::vector<size_t> integers = FreeIntegers(a), reals = Reals(a);
-  if (!integers.empty() && FreeIntegers(b).size() == integers.size()) {
+  std::vector<size_t> integers = FreeIntegers(a);
+  const std::vector<size_t> reals = Reals(a);
+  if (FreeIntegers(b).size() != integers.size()) integers.clear();
+  if (!integers.empty()) {
     RETURN_IF_ERROR(draw("integers up to 8", Magnitude::kOrdinary, integers, false));
     RETURN_IF_ERROR(draw("integers up to 1000", Magnitude::kLarge, integers, false));
     RETURN_IF_ERROR(draw("integers at the ends of their types", Magnitude::kExtreme, integers, false));
   }
-  if (reals.empty() || std::max(FeaturesOf(a).flops, FeaturesOf(b).flops) > kMostFlops) return sets;
-  RETURN_IF_ERROR(draw("small reals", Magnitude::kSmall, reals, true));
-  RETURN_IF_ERROR(draw("large reals", Magnitude::kLarge, reals, true));
-  const bool has_f16 = std::any_of(reals.begin(), reals.end(),
-                                   [&](size_t i) { return ordinary[i].dtype() == DType::kFloat16; });
-  if (has_f16) RETURN_IF_ERROR(draw("reals at the end of f16", Magnitude::kExtreme, reals, true));
-  sets.push_back({"halves", ordinary, true});
-  Rng rng(seed);
-  for (const size_t i : reals) sets.back().tensors[i] = Halves(ordinary[i].type(), rng);
+  if (std::max(FeaturesOf(a).flops, FeaturesOf(b).flops) > kMostFlops) return sets;
+  if (!reals.empty()) {
+    RETURN_IF_ERROR(draw("small reals", Magnitude::kSmall, reals, true));
+    RETURN_IF_ERROR(draw("large reals", Magnitude::kLarge, reals, true));
+    const bool has_f16 =
+        std::any_of(reals.begin(), reals.end(), [&](size_t i) { return ordinary[i].dtype() == DType::kFloat16; });
+    if (has_f16) RETURN_IF_ERROR(draw("reals at the end of f16", Magnitude::kExtreme, reals, true));
+    sets.push_back({"halves", ordinary, true});
+    Rng rng(seed);
+    for (const size_t i : reals) sets.back().tensors[i] = Halves(ordinary[i].type(), rng);
+  }
+  for (const std::vector<double>& numbers : NumbersOf({&a, &b}, kSetsAround)) {
+    ASSIGN_OR_RETURN(const std::vector<Tensor> drawn, InputsAround(a, seed, numbers));
+    sets.push_back({absl::StrCat("numbers around ", numbers.front()), ordinary, true});
+    for (const std::vector<size_t>& changed : {integers, reals}) {
+      for (const size_t i : changed) sets.back().tensors[i] = drawn[i];
+    }
+  }
   return sets;
 }
 
 std::vector<Tensor> WhereNumbersAre(const std::vector<Tensor>& expected, const std::vector<Tensor>& actual) {
-  std::vector<Tensor> result = actual;
-  for (size_t o = 0; o < expected.size(); ++o) {
-    if (FirstNotFinite(expected[o]) < 0) continue;
-    result[o] = Tensor(actual[o].type());
-    for (int64_t i = 0; i < expected[o].num_elements(); ++i) {
-      result[o].Set(i, std::isfinite(expected[o].At(i)) ? actual[o].At(i) : expected[o].At(i));
-    }
-  }
+  std::vector<Tensor> result;
+  for (size_t o = 0; o < expected.size(); ++o) result.push_back(WhereNumbersAre(expected[o], actual[o]));
   return result;
 }
 

@@ -20,12 +20,12 @@ struct OtherInputs {
 
 // Returns the sets in which `ordinary` is changed: integers that index nothing have other sizes than 0 and 1, which are
 // their own squares; reals are small or large, reach the ends of f16, or are halves, where roundings, comparisons and
-// argmax tie. Reals stay as they are in models of more than a GFLOP. Error: memory for inputs.
+// argmax tie; both lie around the numbers that a model holds (core/ir/graph_numbers.h). Reals stay as they are in
+// models of more than a GFLOP. Error: memory for inputs.
 absl::StatusOr<std::vector<OtherInputs>> DrawOtherInputs(const Graph& a, const Graph& b,
                                                          const std::vector<Tensor>& ordinary, uint64_t seed);
 
-// Returns `actual` with the elements of `expected` where those are infinities or no numbers: what the first model loses
-// is no difference.
+// Returns what WhereNumbersAre does for each output: what the first model loses is no difference.
 std::vector<Tensor> WhereNumbersAre(const std::vector<Tensor>& expected, const std::vector<Tensor>& actual);
 
 // True if an element is a number in `expected`, and an infinity or no number in `actual`.

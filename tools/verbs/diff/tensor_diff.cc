@@ -13,9 +13,7 @@ TensorDiff DiffTensors(const Tensor& expected, const Tensor& actual, const Toler
   CHECK(expected.type() == actual.type()) << expected.type().ToString() << " " << actual.type().ToString();
   const double largest = LargestMagnitude(expected);
   const bool floating = IsFloating(expected.dtype());
-  const DType dtype = expected.dtype();
-  const double scale = IsHalf(dtype) ? kDefaultHalfRoundings * RoundingOf(dtype) : kDefaultAtolScale;
-  const double atol = tolerance.atol >= 0 ? tolerance.atol : scale * largest;
+  const double atol = tolerance.atol >= 0 ? tolerance.atol : DefaultDistance(expected.dtype(), largest);
   const Comparison comparison = floating ? Compare(actual, expected, tolerance.rtol, atol) : Compare(actual, expected);
   TensorDiff diff;
   diff.equal = comparison.close;

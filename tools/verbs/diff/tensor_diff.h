@@ -13,13 +13,8 @@ namespace rewright {
 // NaN equal themselves alone; types that are no floats are compared exactly.
 struct Tolerance {
   double rtol = 1e-3;
-  // Negative: kDefaultAtolScale times the largest finite element of the expected tensor, since an element that is
-  // nearly zero carries the rounding errors of the terms that cancelled in it; of 16-bit floats as many roundings as
-  // the check of `optimize` allows.
-  double atol = -1;
+  double atol = -1;  // negative: DefaultDistance of the largest finite element of the expected tensor
 };
-inline constexpr double kDefaultAtolScale = 1e-4;
-inline constexpr double kDefaultHalfRoundings = 8;
 
 struct TensorDiff {
   bool equal = true;

@@ -622,7 +622,7 @@ Action DeclareOptimize(CommandLine& line) {
   line.AddReal("--rtol", &flags->settings.rtol, kRelativeRange.least, kRelativeRange.greatest,
                "Relative tolerance of an element (default 1e-3)");
   line.AddReal("--atol", &flags->settings.atol, kAbsoluteRange.least, kAbsoluteRange.greatest,
-               "Absolute tolerance (default: 1e-4 times the largest element)");
+               "Absolute tolerance (default: 1e-4 times the largest element; 8 roundings of it in 16 bits)");
   line.AddSwitch("--prove,!--no-prove", &flags->settings.prove,
                  "Prove the result equal to the original as a whole, over the real numbers (default on)");
   line.AddSeconds("--proof-limit", &flags->settings.proof_limit_seconds, 0,

@@ -58,7 +58,7 @@ struct ShardFlags {
   double timeout = 300;
 };
 
-constexpr double kTolerance = 1e-4;  // relative, and absolute
+constexpr double kTolerance = 1e-4;  // relative
 constexpr char kAuto[] = "auto";
 
 absl::Status ReadPlacements(const std::string& path, std::vector<sharding::Placement>* placements) {
@@ -115,7 +115,8 @@ bool Report(const std::vector<Tensor>& found, const std::vector<Tensor>& expecte
   double worst = 0;
   for (size_t k = 0; k < expected.size(); ++k) {
     *same_bits &= found[k].BitEqual(expected[k]);
-    const Comparison comparison = Compare(found[k], expected[k], kTolerance, kTolerance);
+    const double distance = DefaultDistance(expected[k].dtype(), LargestMagnitude(expected[k]));
+    const Comparison comparison = Compare(found[k], expected[k], kTolerance, distance);
     equal &= comparison.close && comparison.same_type;
     worst = std::max(worst, comparison.max_abs);
   }

@@ -112,6 +112,36 @@ TEST_F(DiffProgram, DrawsRealsOfOtherMagnitudesAndTies) {
   EXPECT_EQ(compared(root, size).status, 0);  // what the original loses is no difference
 }
 
+// Pairs that part only at or beyond a number that one of them holds.
+TEST_F(DiffProgram, DrawsAroundTheNumbersOfBothModels) {
+  const auto write = [&](const std::string& file, const std::string& type, const std::string& nodes) {
+    EXPECT_TRUE(ExportOnnx(*ParseGraph("input x: " + type + "[64]\n" + nodes), {}, Path(file)).ok());
+    return Path(file);
+  };
+  const auto where = [](const std::string& type, const std::string& number, const std::string& compare) {
+    return "const %0: " + type + "[] = [" + number + "]\nconst %1: " + type + "[] = [0]\n%2 = " + compare +
+           "(x, %0)\n%3 = where(%2, %1, x)\noutput y = %3\n";
+  };
+  const std::string same = "%0 = identity(x)\noutput y = %0\n";
+  const struct {
+    std::string type, a, b, number;
+  } pairs[] = {
+      {"f32", "%0 = clip(x, min=-1e7, max=100000)\noutput y = %0\n", same, "100000"},
+      {"f32", "const %0: f32[] = [-3e6]\n%1 = max(x, %0)\noutput y = %1\n", same, "-3e+06"},
+      {"f32", where("f32", "250000", "less"), where("f32", "250000", "less_equal"), "250000"},
+      {"i64", where("i64", "3000000000", "less"), where("i64", "3000000000", "less_equal"), "3e+09"},
+  };
+  for (const auto& pair : pairs) {
+    const std::string a = write("a.onnx", pair.type, pair.a), b = write("b.onnx", pair.type, pair.b);
+    for (const std::string& models : {a + " " + b, b + " " + a}) {
+      const Outcome outcome = Rewright("diff --device reference --quiet " + models);
+      EXPECT_EQ(outcome.status, 1) << outcome.out;
+      EXPECT_THAT(outcome.out, HasSubstr("outputs:   different, on numbers around " + pair.number));
+    }
+    EXPECT_EQ(Rewright("diff --device reference --quiet " + a + " " + a).status, 0);
+  }
+}
+
 // The outputs differ by what f16 rounds at that size, and in f64 they do not.
 TEST_F(DiffProgram, RoundingOfLargeRealsIsNoDifference) {
   const auto write = [&](const std::string& file, const std::string& nodes) {

@@ -241,7 +241,7 @@ TEST_F(EqualProgram, SaysWhatAProofIsAbout) {
 // Apart over the real numbers, and not by more than both round.
 TEST_F(EqualProgram, SaysWhatRoundingExplains) {
   for (const char* number : {"200", "201"}) {
-    WriteGraph(std::string("input x: bf16[5]\nconst %0: bf16[] = [") + number + "]\n%1 = add(x, %0)\noutput y = %1\n",
+    WriteGraph(std::string("input x: bf16[5]\nconst %0: bf16[] = [") + number + "]\n%1 = mul(x, %0)\noutput y = %1\n",
                Path(std::string(number) + ".onnx"));
   }
   const Outcome outcome = Rewright("equal " + Path("200.onnx") + " " + Path("201.onnx") + " --threads 1");
