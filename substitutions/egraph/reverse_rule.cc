@@ -11,16 +11,6 @@
 #include "substitutions/match/applier.h"
 
 namespace rewright {
-namespace {
-
-template <typename Visit>
-void ForEachTerm(RuleSide& side, Visit visit) {
-  for (LetTerm& let : side.lets) visit(let.term);
-  for (TensorTerm& term : side.outputs) visit(term);
-}
-
-}  // namespace
-
 Rule ReverseRule(const Rule& rule) {
   if (IsSiblingRule(rule)) return ReverseRule(ExpandSiblings(rule, 2));
   Rule reversed = rule;
