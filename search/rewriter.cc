@@ -46,7 +46,7 @@ void RuleRewriter::FindAt(const Graph& graph, NodeId node, int rule, std::vector
   std::vector<Match> matches;
   rules_.matchers()[rule]->MatchAt(graph, node, &matches);
   for (const Match& match : matches) {
-    const absl::StatusOr<ValueMap> replacement = Instantiate(graph, match, &numerics_);
+    const absl::StatusOr<ValueMap> replacement = BuildReplacement(graph, match, &numerics_);
     if (absl::IsOutOfRange(replacement.status())) continue;
     if (!replacement.ok()) {
       const absl::MutexLock lock(&failures_->mutex);

@@ -36,8 +36,8 @@ std::string ValueText(const Graph& graph, Value value);
 // The names of the values that a rewrite replaces.
 std::string PlaceText(const Graph& graph, const Rewrite& rewrite);
 
-// The rewrite by rule number `rule` of a match and its replacement (Instantiate); none where both sides are the same
-// values.
+// The rewrite by rule number `rule` of a match and its replacement (BuildReplacement); none where both sides are the
+// same values.
 std::optional<Rewrite> RewriteOf(const Graph& graph, int rule, const Match& match, const ValueMap& replacement);
 
 class Rewriter {

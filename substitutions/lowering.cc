@@ -21,7 +21,7 @@ absl::Status Replacements(const Graph& graph, const RuleSet& rules, ValueMap* ma
       matches.clear();
       rules.matchers()[rule]->MatchAt(graph, id, &matches);
       for (const Match& match : matches) {
-        const absl::StatusOr<ValueMap> values = Instantiate(graph, match);
+        const absl::StatusOr<ValueMap> values = BuildReplacement(graph, match);
         if (!values.ok() && values.status().code() == absl::StatusCode::kOutOfRange) continue;
         if (!values.ok()) return values.status();
         map->insert(values->begin(), values->end());

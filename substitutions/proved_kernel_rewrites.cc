@@ -24,7 +24,7 @@ class ProvedKernelRewrites : public AllowedKernelRewrites {
     std::vector<Match> matches;
     matcher->MatchAt(graph, application, &matches);
     for (const Match& match : matches) {
-      const absl::StatusOr<ValueMap> replaced = Instantiate(graph, match);
+      const absl::StatusOr<ValueMap> replaced = BuildReplacement(graph, match);
       if (!replaced.ok()) continue;
       const auto found = replaced->find({application, 0});
       if (found != replaced->end() && found->second == meaning) return true;

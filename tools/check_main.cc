@@ -134,30 +134,17 @@ int Run(const std::vector<std::string>& args) {
                [&](size_t i) { outcomes[i] = Check((*files)[i].first, (*files)[i].second, cvc5); });
   size_t held = 0;
   Outcome all;
-  size_t questions = 0;
   for (const Outcome& outcome : outcomes) {
     held += outcome.refusals.empty();
     all.instances += outcome.instances;
     all.queries += outcome.queries;
     all.open_to_cvc5 += outcome.open_to_cvc5;
-    questions += outcome.steps.questions.size();
-    all.steps.steps += outcome.steps.steps;
-    all.steps.by_text += outcome.steps.by_text;
-    all.steps.by_question += outcome.steps.by_question;
-    all.steps.by_value += outcome.steps.by_value;
-    all.steps.joint += outcome.steps.joint;
-    for (const auto& [law, count] : outcome.steps.open) all.steps.open[law] += count;
+    all.steps.Add(outcome.steps);
     for (const std::string& refusal : outcome.refusals) absl::PrintF("refused  %s\n", refusal);
   }
-  std::vector<std::string> open;
-  for (const auto& [law, count] : all.steps.open) open.push_back(absl::StrCat(law, " ", count));
   absl::PrintF("%d certificates: %d hold, %d refused; %d instances; %d queries\n", files->size(), held,
                files->size() - held, all.instances, all.queries);
-  absl::PrintF(
-      "steps: %d: %d alike, %d by %d questions (%d that cvc5 leaves open), %d by values, open: %s; %d joint "
-      "queries\n",
-      all.steps.steps, all.steps.by_text, all.steps.by_question, questions, all.open_to_cvc5, all.steps.by_value,
-      open.empty() ? "none" : absl::StrJoin(open, ", "), all.steps.joint);
+  absl::PrintF("steps: %d: %s\n", all.steps.steps, all.steps.Summary(all.open_to_cvc5));
   return held == files->size() ? 0 : 1;
 }
 

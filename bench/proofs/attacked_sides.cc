@@ -47,7 +47,7 @@ std::optional<Typed> InType(const CompiledRule& rule, const RandomApplication& a
   const std::optional<TypedMatch> given = MatchInType(application, type);
   if (!given) return std::nullopt;
   const NodeId first = given->left.arena()->size();
-  const absl::StatusOr<ValueMap> map = Instantiate(given->left, given->match);
+  const absl::StatusOr<ValueMap> map = BuildReplacement(given->left, given->match);
   if (!map.ok()) return std::nullopt;
   absl::StatusOr<Graph> right = ReplaceValues(given->left, *map);
   if (!right.ok()) return std::nullopt;

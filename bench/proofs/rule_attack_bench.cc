@@ -260,7 +260,7 @@ class Program {
       const std::optional<attack::TypedMatch> given = attack::MatchInType(*application, DType::kFloat16);
       if (!given) continue;
       Numerics numerics;
-      const absl::Status made = Instantiate(given->left, given->match, &numerics).status();
+      const absl::Status made = BuildReplacement(given->left, given->match, &numerics).status();
       if (absl::IsOutOfRange(made)) return std::string(made.message());
     }
     return "";

@@ -49,7 +49,7 @@ class Explainer {
     answer.matched = answer.of = NumOperators(*match.rule);
     answer.place =
         absl::StrJoin(match.roots, ", ", [&](std::string* out, Value root) { out->append(ValueText(graph_, root)); });
-    const absl::StatusOr<ValueMap> replacement = Instantiate(graph_, match, &numerics_);
+    const absl::StatusOr<ValueMap> replacement = BuildReplacement(graph_, match, &numerics_);
     if (!replacement.ok()) {
       answer.fit = Fit::kRefused;
       answer.reason = std::string(replacement.status().message());

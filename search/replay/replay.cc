@@ -109,7 +109,7 @@ std::optional<ReplayStep> Locate(const Graph& graph, const Matcher& matcher, con
     std::vector<Match> matches;
     matcher.MatchAt(graph, place, &matches);
     for (size_t i = 0; i < matches.size(); ++i) {
-      const absl::StatusOr<ValueMap> made = Instantiate(graph, matches[i]);
+      const absl::StatusOr<ValueMap> made = BuildReplacement(graph, matches[i]);
       if (made.ok() && *made == replacement) {
         return ReplayStep{matcher.rule().name(), graph.index(place), static_cast<int>(i)};
       }
@@ -190,8 +190,8 @@ absl::StatusOr<std::vector<ReplayStep>> MakeReplay(const Graph& original, const 
   return steps;
 }
 
-absl::StatusOr<Replay> Replay::Run(const Graph& original, const std::vector<ReplayStep>& steps,
-                                   const RuleIndex& rules, const std::function<bool()>& stop) {
+absl::StatusOr<Replay> Replay::Run(const Graph& original, const std::vector<ReplayStep>& steps, const RuleIndex& rules,
+                                   const std::function<bool()>& stop) {
   Replay replay(original);
   Graph graph = original;
   for (size_t i = 0; i < steps.size(); ++i) {

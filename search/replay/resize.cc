@@ -160,7 +160,7 @@ absl::StatusOr<Resized> ReplayResized(const Replay& made, const std::vector<Repl
           MatchOf(step, made.At(static_cast<int>(i)), resized.graph, *matcher, on_others);
       // Numbers that a match computes may be out of range at these sizes.
       absl::StatusOr<ValueMap> replacement = absl::NotFoundError("");
-      if (match) replacement = Instantiate(resized.graph, *match, numerics);
+      if (match) replacement = BuildReplacement(resized.graph, *match, numerics);
       absl::StatusOr<Graph> next = absl::NotFoundError("");
       if (replacement.ok()) next = ReplaceValues(resized.graph, *replacement);
       if (next.ok()) {

@@ -111,7 +111,7 @@ class OneRound {
     std::vector<Match> matches;
     matcher.MatchAt(graph_, id, &matches);
     for (const Match& match : matches) {
-      const absl::StatusOr<ValueMap> replacement = Instantiate(graph_, match, &numerics_);
+      const absl::StatusOr<ValueMap> replacement = BuildReplacement(graph_, match, &numerics_);
       if (absl::IsOutOfRange(replacement.status())) continue;
       if (!replacement.ok()) return replacement.status();
       BaselineStep step{matcher.rule().name(), {}, MatchedNodes(match)};

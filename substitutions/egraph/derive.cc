@@ -65,7 +65,7 @@ absl::StatusOr<Derivation> Derive(const CompiledRule& goal, const std::vector<Di
   absl::Status built;
   const absl::Status visited = ForEachDrawnInstance(goal, options, [&](const RandomApplication& application) {
     EGraph egraph(application.graph.arena());
-    const absl::StatusOr<ValueMap> right = Instantiate(*egraph.arena(), application.match);
+    const absl::StatusOr<ValueMap> right = BuildReplacement(*egraph.arena(), application.match);
     built = right.status();
     if (!built.ok()) return false;
     std::vector<std::pair<Value, Value>> sides;

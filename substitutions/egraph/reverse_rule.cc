@@ -11,16 +11,6 @@
 #include "substitutions/match/applier.h"
 
 namespace rewright {
-namespace {
-
-template <typename Visit>
-void ForEachTerm(RuleSide& side, Visit visit) {
-  for (LetTerm& let : side.lets) visit(let.term);
-  for (TensorTerm& term : side.outputs) visit(term);
-}
-
-}  // namespace
-
 Rule ReverseRule(const Rule& rule) {
   if (IsSiblingRule(rule)) return ReverseRule(ExpandSiblings(rule, 2));
   Rule reversed = rule;
@@ -55,7 +45,7 @@ bool LeadsBack(EGraph& egraph, const Matcher& forward, const Match& match, const
   forward.MatchAt(graph, roots[0].node, &matches);
   return std::any_of(matches.begin(), matches.end(), [&](const Match& back) {
     if (back.roots != roots) return false;
-    const absl::StatusOr<ValueMap> right = Instantiate(*egraph.arena(), back);
+    const absl::StatusOr<ValueMap> right = BuildReplacement(*egraph.arena(), back);
     if (!right.ok()) return false;
     for (size_t k = 0; k < roots.size(); ++k) {
       const auto it = right->find(roots[k]);

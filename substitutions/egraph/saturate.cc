@@ -102,7 +102,7 @@ class Saturation {
     done_.insert(absl::HashOf(entry.rule, entry.match.nodes));
     ++result_.matches;
     Numerics* const numerics = limits_.for_runs ? &numerics_ : nullptr;
-    const absl::StatusOr<ValueMap> replacement = Instantiate(*egraph_.arena(), entry.match, numerics);
+    const absl::StatusOr<ValueMap> replacement = BuildReplacement(*egraph_.arena(), entry.match, numerics);
     if (!replacement.ok()) {
       // A reversed rule may leave a shape undetermined, so its failures do not count.
       if (rule.forward == nullptr && result_.failures++ == 0) {

@@ -40,7 +40,7 @@ struct SaturationLimits {
   int max_merge_rounds = 1 << 30;
   // Work on weights alone is left as it is: it is done once, at load.
   bool rewrite_weights = true;
-  // The graphs are to be run: rules are applied where they are right for the numbers that run (Instantiate).
+  // The graphs are to be run: rules are applied where they are right for the numbers that run (BuildReplacement).
   bool for_runs = false;
   // Called between matches; true ends the saturation. It serves time limits: results then depend on the machine.
   std::function<bool()> stop;

@@ -18,7 +18,7 @@ namespace rewright {
 
 struct RandomApplication {
   Graph graph;  // its outputs are those of the left side
-  // The rule at this graph, for Instantiate(): the match by which it was made.
+  // The rule at this graph, for BuildReplacement(): the match by which it was made.
   Match match;
   std::string description;
   absl::flat_hash_map<std::string, Tensor> inputs;  // random tensors

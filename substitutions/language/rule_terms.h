@@ -25,6 +25,12 @@ ArgExpr SpliceArg(ArgExpr list);
 ArgExpr SumArg(ArgExpr a, int64_t b);
 ArgExpr NumbersArg(const std::vector<int64_t>& values);
 
+template <typename Visit>
+void ForEachTerm(RuleSide& side, Visit visit) {
+  for (LetTerm& let : side.lets) visit(let.term);
+  for (TensorTerm& term : side.outputs) visit(term);
+}
+
 // Variables with the shapes and element types that a rule declares them with, by name.
 using DeclaredVariables = std::map<std::string, TensorTerm>;
 void CollectDeclarations(const TensorTerm& term, DeclaredVariables& variables);

@@ -240,16 +240,16 @@ bool KeepsBits(const CompiledRule& rule, const Arena& arena, const Match& match)
   return !narrow || proof->halves == RuleClass::kExact;
 }
 
-absl::StatusOr<ValueMap> Instantiate(Arena& arena, const Match& match, Numerics* numerics) {
+absl::StatusOr<ValueMap> BuildReplacement(Arena& arena, const Match& match, Numerics* numerics) {
   return Applier(arena, match, numerics).Run();
 }
 
-absl::StatusOr<ValueMap> Instantiate(const Graph& graph, const Match& match, Numerics* numerics) {
-  return Instantiate(*graph.arena(), match, numerics);
+absl::StatusOr<ValueMap> BuildReplacement(const Graph& graph, const Match& match, Numerics* numerics) {
+  return BuildReplacement(*graph.arena(), match, numerics);
 }
 
 absl::StatusOr<Graph> ApplyMatch(const Graph& graph, const Match& match, Numerics* numerics) {
-  auto map = Instantiate(graph, match, numerics);
+  auto map = BuildReplacement(graph, match, numerics);
   if (!map.ok()) return map.status();
   return ReplaceValues(graph, *map);
 }

@@ -16,13 +16,13 @@ namespace rewright {
 // rule does not apply, either (kOutOfRange), if a new value may overflow or cancels (new_values.h), or if bits are to
 // be kept (Node::keeps_bits) and the rule does not keep them. The replacement of values that keep their bits keeps its
 // own.
-absl::StatusOr<ValueMap> Instantiate(const Graph& graph, const Match& match, Numerics* numerics = nullptr);
-absl::StatusOr<ValueMap> Instantiate(Arena& arena, const Match& match, Numerics* numerics = nullptr);
+absl::StatusOr<ValueMap> BuildReplacement(const Graph& graph, const Match& match, Numerics* numerics = nullptr);
+absl::StatusOr<ValueMap> BuildReplacement(Arena& arena, const Match& match, Numerics* numerics = nullptr);
 
 // True if the rule leaves every bit of the match's outputs as it is: it is exact on the types there.
 bool KeepsBits(const CompiledRule& rule, const Arena& arena, const Match& match);
 
-// Instantiates the match and replaces its outputs.
+// Builds the replacement and puts it in the place of the outputs.
 absl::StatusOr<Graph> ApplyMatch(const Graph& graph, const Match& match, Numerics* numerics = nullptr);
 
 }  // namespace rewright

@@ -149,9 +149,9 @@ class Sharder {
                      laws_(*node.op, arena_.types(node.operands), node.attrs));
     for (const ConjecturedLaw& conjecture : conjectures) {
       if (conjecture.effect != Effect::kMade && conjecture.effect != Effect::kCut) continue;
-      ASSIGN_OR_RETURN(const Law* const found, Usable(conjecture));
+      ASSIGN_OR_RETURN(const ProvedLaw* const found, Usable(conjecture));
       if (found == nullptr) continue;
-      const Law& law = *found;
+      const ProvedLaw& law = *found;
       const size_t steps = result_.steps.size(), before = made_in_order_.size();
       const auto counts = std::pair(result_.exact, result_.cut);
       std::optional<Value> made;
@@ -173,14 +173,14 @@ class Sharder {
   }
 
   // The law, if it holds and keeps as many bits as are asked for.
-  absl::StatusOr<const Law*> Usable(const ConjecturedLaw& conjecture) const {
-    ASSIGN_OR_RETURN(const Law* const law, conjecture.proved());
+  absl::StatusOr<const ProvedLaw*> Usable(const ConjecturedLaw& conjecture) const {
+    ASSIGN_OR_RETURN(const ProvedLaw* const law, conjecture.proved());
     const bool keeps = law != nullptr && (!exact_only_ || law->exact || law->same_numbers);
     return keeps ? law : nullptr;
   }
 
   // Makes the value by a law about blocks of the operands, all of which can be made. None if one cannot.
-  absl::StatusOr<std::optional<Value>> MadeOf(const Law& law, Value value) {
+  absl::StatusOr<std::optional<Value>> MadeOf(const ProvedLaw& law, Value value) {
     std::vector<Value> operands = arena_.node(value.node).operands;
     for (size_t k = 0; k < operands.size(); ++k) {
       if (law.operands[k] < 0) continue;
@@ -240,7 +240,7 @@ class Sharder {
       const bool moves = operands.size() == 1;
       for (const auto& [cost, conjecture] : choices) {
         if (cost > 2 * joined || (moves && cost == 2 * joined)) break;
-        ASSIGN_OR_RETURN(const Law* const law, Usable(*conjecture));
+        ASSIGN_OR_RETURN(const ProvedLaw* const law, Usable(*conjecture));
         if (law == nullptr) continue;
         ASSIGN_OR_RETURN(const bool done, Use(*law, id, operands));
         if (done) return absl::OkStatus();
@@ -253,7 +253,7 @@ class Sharder {
   }
 
   // Rewrites the application by the law; false where its conditions do not hold.
-  absl::StatusOr<bool> Use(const Law& law, NodeId id, std::vector<Value> operands) {
+  absl::StatusOr<bool> Use(const ProvedLaw& law, NodeId id, std::vector<Value> operands) {
     const Node& node = graph_.node(id);
     for (size_t k = 0; k < operands.size(); ++k) {
       if (law.operands[k] < 0 || AxisOf(operands[k]) == law.operands[k]) continue;
@@ -269,7 +269,7 @@ class Sharder {
     return true;
   }
 
-  absl::StatusOr<std::optional<Value>> Rewritten(const Law& law, Value value, const std::string& replaced) {
+  absl::StatusOr<std::optional<Value>> Rewritten(const ProvedLaw& law, Value value, const std::string& replaced) {
     ASSIGN_OR_RETURN(const std::optional<ValueMap> made, RewrittenAt(law, value.node, replaced));
     if (!made) return std::nullopt;
     const auto found = made->find(value);
@@ -277,11 +277,11 @@ class Sharder {
   }
 
   // Rewrites the results of an application by the law; none if its conditions do not hold.
-  absl::StatusOr<std::optional<ValueMap>> RewrittenAt(const Law& law, NodeId left, const std::string& replaced) {
+  absl::StatusOr<std::optional<ValueMap>> RewrittenAt(const ProvedLaw& law, NodeId left, const std::string& replaced) {
     std::vector<Match> matches;
     law.matcher->MatchBelow(arena_, left, &matches);
     for (const Match& match : matches) {
-      absl::StatusOr<ValueMap> made = Instantiate(arena_, match);
+      absl::StatusOr<ValueMap> made = BuildReplacement(arena_, match);
       if (!made.ok() && made.status().code() == absl::StatusCode::kOutOfRange) continue;
       if (!made.ok()) return made.status();
       result_.steps.push_back({law.matcher->rule().name(), replaced, match.Describe()});
@@ -299,7 +299,7 @@ class Sharder {
   const LawSource& laws_;
   const bool exact_only_;
   absl::flat_hash_map<Value, Value> values_;
-  absl::flat_hash_map<NodeId, int> to_make_;  // OperatorsToMake
+  absl::flat_hash_map<NodeId, int> to_make_;                    // OperatorsToMake
   absl::flat_hash_map<std::pair<Value, int64_t>, Value> made_;  // by axis, joined from its blocks
   std::vector<std::pair<Value, int64_t>> made_in_order_;
   absl::flat_hash_set<std::pair<Value, int64_t>> not_made_;  // by axis, without laws

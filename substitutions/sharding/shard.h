@@ -19,7 +19,7 @@
 namespace rewright::sharding {
 
 // A proved law of one application's structure.
-struct Law {
+struct ProvedLaw {
   Effect effect = Effect::kCut;
   std::vector<int> operands;  // Conjecture::operands
   bool exact = false;         // the same numbers bit for bit
@@ -33,7 +33,7 @@ struct ConjecturedLaw {
   Effect effect = Effect::kCut;
   std::vector<int> operands;
   // Proves it when it is first asked for. Null: it does not hold, or a simpler one of its factor does.
-  std::function<absl::StatusOr<const Law*>()> proved;
+  std::function<absl::StatusOr<const ProvedLaw*>()> proved;
 };
 
 // The conjectures about applications of that operator to such types, with canonical attributes.

@@ -1,10 +1,21 @@
 #include "tests/support/random_placements.h"
 
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <utility>
+
 namespace rewright {
 
 ProvedLaws& LawsOfTests() {
   static auto* const laws = new ProvedLaws(1);
   return *laws;
+}
+
+sharding::Sharded Cut(const Graph& graph, const std::vector<sharding::Placement>& placements, int64_t degree) {
+  auto sharded = Shard(graph, placements, degree, std::ref(LawsOfTests()));
+  EXPECT_TRUE(sharded.ok()) << sharded.status();
+  return *std::move(sharded);
 }
 
 std::vector<sharding::Placement> RandomPlacements(const Graph& graph, int64_t degree, std::mt19937_64& rng) {

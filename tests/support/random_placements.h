@@ -16,5 +16,7 @@ std::vector<sharding::Placement> RandomPlacements(const Graph& graph, int64_t de
 
 // The laws that all tests of a program share: a cut is not made if its law is not proved within a second of CPU time.
 ProvedLaws& LawsOfTests();
+// Cuts the graph by them; an error fails the test.
+sharding::Sharded Cut(const Graph& graph, const std::vector<sharding::Placement>& placements, int64_t degree);
 
 }  // namespace rewright

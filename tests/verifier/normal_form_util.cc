@@ -99,8 +99,11 @@ class FormEvaluator {
     double result = product ? 1 : least ? INFINITY : -INFINITY;
     for (const Family& b : a->families) {
       ForEachPoint(b.bound, b.guard, values, [&](const Assignment& point) {
-        const double x = Form(b.body, point);
-        if (place && x > result) first = static_cast<double>(point.at(b.bound[0]));
+        const std::vector<NormalForm>* placed = place ? PartsOfPlaced(b.body) : nullptr;
+        const double x = Form(placed != nullptr ? (*placed)[0] : b.body, point);
+        if (place && x > result) {
+          first = placed != nullptr ? Form((*placed)[1], point) : static_cast<double>(point.at(b.bound[0]));
+        }
         result = product ? result * x : least ? std::min(result, x) : std::max(result, x);
       });
     }

@@ -55,12 +55,6 @@ absl::flat_hash_map<std::string, Tensor> Drawn(const Graph& graph, uint64_t seed
   return inputs;
 }
 
-Sharded Cut(const Graph& graph, const std::vector<Placement>& placements, int64_t degree) {
-  auto sharded = Shard(graph, placements, degree, std::ref(LawsOfTests()));
-  EXPECT_TRUE(sharded.ok()) << sharded.status();
-  return *std::move(sharded);
-}
-
 constexpr char kBlock[] = R"(
   input x: f32[4,6,8]
   input wq: f32[8,12]

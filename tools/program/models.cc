@@ -19,20 +19,9 @@
 #include "tools/program/flags.h"
 #include "tools/program/outputs.h"
 #include "tools/program/suggest.h"
+#include "verifier/equal/joint_models.h"
 
 namespace rewright {
-namespace {
-
-// "{input x: f32[1,3], output y: f32[1,4]}" by role and name.
-std::map<std::string, TensorType> Interface(const Graph& graph) {
-  std::map<std::string, TensorType> entries;
-  for (Value input : graph.inputs()) entries["input " + graph.node(input.node).name] = graph.type(input);
-  for (const Output& output : graph.outputs()) entries["output " + output.name] = graph.type(output.value);
-  return entries;
-}
-
-}  // namespace
-
 void ShowLoss(const absl::Status& loss, Console& console) {
   if (!loss.ok()) console.Warning(absl::StrCat("what was measured is not kept: ", loss.message()));
 }
@@ -197,8 +186,8 @@ std::vector<std::string> OutputNames(const Graph& graph) {
 
 std::vector<std::string> InterfaceDifferences(const ImportedModel& a, const ImportedModel& b) {
   std::vector<std::string> lines;
-  const std::map<std::string, TensorType> of_a = Interface(a.graph);
-  const std::map<std::string, TensorType> of_b = Interface(b.graph);
+  const std::map<std::string, TensorType> of_a = InterfaceOf(a.graph);
+  const std::map<std::string, TensorType> of_b = InterfaceOf(b.graph);
   for (const auto& [name, type] : of_a) {
     const auto at = of_b.find(name);
     if (at == of_b.end()) {

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -85,6 +86,34 @@ bool Factors(const Variables& ctx, const Poly& p, std::vector<std::pair<Poly, Va
     *rest = other;
   }
   return true;
+}
+
+// The values of a case's variables at position `at`: quotients by the factor of the first variable, of the rest by that
+// of the second, and so on. `is_digit`: a constant part of the case's position is the last digit, else an offset.
+std::optional<IndexEnvironment> SolvedFor(StepQueryBuilder& claim, const std::vector<Poly>& position,
+                                          const std::vector<IndexSum>& at, bool is_digit) {
+  IndexEnvironment values;
+  for (size_t axis = 0; axis < at.size(); ++axis) {
+    std::vector<std::pair<Poly, Var>> factors;
+    Poly rest;
+    if (!Factors(claim.context(), position[axis], &factors, &rest)) return std::nullopt;
+    std::stable_sort(factors.begin(), factors.end(), [](const auto& a, const auto& b) {
+      const auto& x = a.first.items().back();
+      const auto& y = b.first.items().back();
+      return x.vars.size() != y.vars.size() ? x.vars.size() > y.vars.size() : x.coef > y.coef;
+    });
+    const Poly digit = is_digit ? Poly(rest.Constant()) : Poly();
+    IndexSum left_over = PlusTimes(at[axis], claim.Of(rest - digit, {}), -1);
+    for (size_t i = 0; i < factors.size(); ++i) {
+      const auto& [factor, v] = factors[i];
+      if (i + 1 == factors.size()) left_over = PlusTimes(left_over, claim.Of(digit, {}), -1);
+      const IndexSum times = claim.Of(factor, {});
+      const IndexSum value = factor == Poly(1) ? left_over : claim.Quotient(left_over, times);
+      if (!values.emplace(v, value).second) return std::nullopt;
+      left_over = PlusTimes(left_over, Times(times, value), -1);
+    }
+  }
+  return values;
 }
 
 }  // namespace
@@ -460,79 +489,70 @@ void ProofCheck::Zero(const Variables& ctx, const std::vector<Guard>& facts, con
   has_difference_ = false;
 }
 
-// Each position p of the output is that of a case. The values of the case's variables are quotients of p: by the factor
-// of the first variable, the rest by that of the second, and so on.
-void ProofCheck::CheckCovered(size_t output) {
-  const Variables& ctx = *base_.ctx;
-  const SymbolicValue left = instance_.lhs[output], right = instance_.rhs[output];
-  std::string places;
-  // A constant part of a position is the last digit, or an offset.
-  for (const bool is_digit : {false, true}) {
-    StepQueryBuilder claim(ctx);
-    DeclaredClaims declared(claim, instance_, Symbols(claim));
-    declared.UseLeastValues();
-    std::vector<std::string> given = Given(claim, declared), choices;
-    std::vector<IndexSum> at;
-    for (const IndexSum& size : declared.Shape(left)) {
-      at.push_back(claim.Fresh());
-      given.push_back(claim.AtLeastZero(at.back()));
-      given.push_back(claim.AtLeastZero(PlusTimes(PlusTimes(size, at.back(), -1), {{{}, 1}}, -1)));
-    }
-    bool once = false;
+// The cases, each as the conditions under which it is about position `at` of the output; those that are solved for.
+std::vector<std::vector<std::string>> ProofCheck::CasesAt(StepQueryBuilder& claim, size_t output,
+                                                          const std::vector<IndexSum>& at, bool is_digit) const {
+  std::vector<std::vector<std::string>> choices;
+  for (const Case& one : cases_) {
+    if (!(one.left == instance_.lhs[output]) || !(one.right == instance_.rhs[output])) continue;
+    const std::optional<IndexEnvironment> values = SolvedFor(claim, one.at, at, is_digit);
+    if (!values) continue;
     std::vector<std::string> goals;
-    places.clear();
-    for (const Case& one : cases_) {
-      if (!(one.left == left) || !(one.right == right)) continue;
-      absl::StrAppend(&places, places.empty() ? "" : ", ", Printed(ctx, one.at));
-      IndexEnvironment values;
-      bool solved = true;
-      for (size_t axis = 0; axis < at.size() && solved; ++axis) {
-        std::vector<std::pair<Poly, Var>> factors;
-        Poly rest;
-        solved = Factors(ctx, one.at[axis], &factors, &rest);
-        std::stable_sort(factors.begin(), factors.end(), [](const auto& a, const auto& b) {
-          const auto& x = a.first.items().back();
-          const auto& y = b.first.items().back();
-          return x.vars.size() != y.vars.size() ? x.vars.size() > y.vars.size() : x.coef > y.coef;
-        });
-        const Poly digit = is_digit ? Poly(rest.Constant()) : Poly();
-        IndexSum left_over = PlusTimes(at[axis], claim.Of(rest - digit, {}), -1);
-        for (size_t i = 0; i < factors.size() && solved; ++i) {
-          const auto& [factor, v] = factors[i];
-          if (i + 1 == factors.size()) left_over = PlusTimes(left_over, claim.Of(digit, {}), -1);
-          const IndexSum times = claim.Of(factor, {});
-          const IndexSum value = factor == Poly(1) ? left_over : claim.Quotient(left_over, times);
-          solved = values.emplace(v, value).second;
-          left_over = PlusTimes(left_over, Times(times, value), -1);
-        }
-      }
-      if (!solved) continue;
-      goals.clear();
-      for (size_t axis = 0; axis < at.size(); ++axis) {
-        goals.push_back(claim.Equal(claim.Of(one.at[axis], values), at[axis]));
-      }
-      for (const auto& [v, value] : values) {
-        const auto& [low, high] = *ctx.Info(v).range;
-        goals.push_back(claim.AtLeastZero(PlusTimes(value, claim.Of(low, values), -1)));
-        goals.push_back(claim.AtLeastZero(PlusTimes(PlusTimes(claim.Of(high, values), value, -1), {{{}, 1}}, -1)));
-      }
-      for (const Guard& fact : one.facts) {
-        for (const Guard& part : verifier::Conjuncts(fact)) goals.push_back(claim.Of(part, values));
-      }
-      goals.erase(std::remove(goals.begin(), goals.end(), "true"), goals.end());
-      once = once || goals.empty();
-      choices.push_back(goals.empty() ? "true" : absl::StrCat("(and ", absl::StrJoin(goals, " "), ")"));
+    for (size_t axis = 0; axis < at.size(); ++axis) {
+      goals.push_back(claim.Equal(claim.Of(one.at[axis], *values), at[axis]));
     }
-    if (choices.empty()) break;
-    if (once) goals = {"true"};
-    if (choices.size() > 1 && !once) goals = {absl::StrCat("(or ", absl::StrJoin(choices, " "), ")")};
-    const StepChecker::Finding finding = steps_.Ask(claim, given, goals);
-    if (finding > StepChecker::Finding::kQuestion) continue;
-    steps_.Note(ctx, finding, Law::kPositions, [] { return StepChecker::Subject(); });
-    return;
+    for (const auto& [v, value] : *values) {
+      const auto& [low, high] = *base_.ctx->Info(v).range;
+      goals.push_back(claim.AtLeastZero(PlusTimes(value, claim.Of(low, *values), -1)));
+      goals.push_back(claim.AtLeastZero(PlusTimes(PlusTimes(claim.Of(high, *values), value, -1), {{{}, 1}}, -1)));
+    }
+    for (const Guard& fact : one.facts) {
+      for (const Guard& part : verifier::Conjuncts(fact)) goals.push_back(claim.Of(part, *values));
+    }
+    goals.erase(std::remove(goals.begin(), goals.end(), "true"), goals.end());
+    choices.push_back(std::move(goals));
   }
-  Miss(absl::StrCat("found that both sides are equal at ", places.empty() ? "no position" : places, " of output ",
-                    output, ", expected all of it"));
+  return choices;
+}
+
+bool ProofCheck::IsCovered(size_t output, bool is_digit) {
+  StepQueryBuilder claim(*base_.ctx);
+  DeclaredClaims declared(claim, instance_, Symbols(claim));
+  declared.UseLeastValues();
+  std::vector<std::string> given = Given(claim, declared);
+  std::vector<IndexSum> at;
+  for (const IndexSum& size : declared.Shape(instance_.lhs[output])) {
+    at.push_back(claim.Fresh());
+    given.push_back(claim.AtLeastZero(at.back()));
+    given.push_back(claim.AtLeastZero(PlusTimes(PlusTimes(size, at.back(), -1), {{{}, 1}}, -1)));
+  }
+  const std::vector<std::vector<std::string>> choices = CasesAt(claim, output, at, is_digit);
+  if (choices.empty()) return false;
+  std::vector<std::string> goals = choices[0];
+  if (choices.size() > 1) {
+    const auto conjunction = [](std::string* out, const std::vector<std::string>& parts) {
+      absl::StrAppend(out, "(and ", absl::StrJoin(parts, " "), ")");
+    };
+    const bool everywhere = std::any_of(choices.begin(), choices.end(), [](const auto& c) { return c.empty(); });
+    goals = {everywhere ? "true" : absl::StrCat("(or ", absl::StrJoin(choices, " ", conjunction), ")")};
+  }
+  const StepChecker::Finding finding = steps_.Ask(claim, given, goals);
+  if (finding > StepChecker::Finding::kQuestion) return false;
+  steps_.Note(*base_.ctx, finding, Law::kPositions, [] { return StepChecker::Subject(); });
+  return true;
+}
+
+// Each position of the output is that of a case.
+void ProofCheck::CheckCovered(size_t output) {
+  if (IsCovered(output, /*is_digit=*/false) || IsCovered(output, /*is_digit=*/true)) return;
+  std::vector<std::string> places;
+  for (const Case& one : cases_) {
+    if (one.left == instance_.lhs[output] && one.right == instance_.rhs[output]) {
+      places.push_back(Printed(*base_.ctx, one.at));
+    }
+  }
+  Miss(absl::StrCat("found that both sides are equal at ", places.empty() ? "no position" : absl::StrJoin(places, ", "),
+                    " of output ", output, ", expected all of it"));
 }
 
 std::vector<std::string> ProofCheck::Finish() {

@@ -97,6 +97,9 @@ class ProofCheck : public verifier::ProofObserver {
   bool FollowSymbols(const Variables& ctx, const std::vector<Poly>& symbols);
   bool FollowFacts(const Variables& ctx);
   void CheckLegality();
+  std::vector<std::vector<std::string>> CasesAt(verifier::StepQueryBuilder& claim, size_t output,
+                                                const std::vector<verifier::IndexSum>& at, bool is_digit) const;
+  bool IsCovered(size_t output, bool is_digit);
   void CheckCovered(size_t output);
   bool OnlyOver(const Variables& ctx, const std::vector<Var>& vars, const std::vector<Var>& positions) const;
   // Reads are of leaves and numbers of the instance, with their flags; functions have names that look like no other

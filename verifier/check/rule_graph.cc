@@ -38,7 +38,7 @@ ParsedExpr OfAttr(const Attr& attr) {
 
 }  // namespace
 
-RuleGraph::RuleGraph(const Law& law) : name(law.name) {
+RuleGraph::RuleGraph(const ParsedLaw& law) : name(law.name) {
   static const auto* const kProperties = new std::set<std::string>{"increasing", "odd", "keeps_zero"};
   for (const ParsedExpr& condition : law.conditions) {
     if (kProperties->count(condition.text) == 0) {

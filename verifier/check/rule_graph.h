@@ -42,7 +42,7 @@ struct Attribute {
 
 struct RuleGraph {
   // Throws NoInstance where the law makes no sense.
-  explicit RuleGraph(const Law& law);
+  explicit RuleGraph(const ParsedLaw& law);
 
   std::string name;
   std::vector<Node> nodes;  // operands before users; those of the left side come first

@@ -456,7 +456,7 @@ class Builder : public Scope {
   std::vector<SymbolicNode> nodes_;
 };
 
-absl::Status InstancesOf(const Law& law, const DomainLimits& domain,
+absl::Status InstancesOf(const ParsedLaw& law, const DomainLimits& domain,
                          const std::function<absl::Status(RuleInstance)>& visit) {
   const RuleGraph graph(law);
   MeaningCache meanings;
@@ -485,10 +485,10 @@ absl::Status InstancesOf(const Law& law, const DomainLimits& domain,
 
 absl::Status ForEachInstance(const std::string& text, const DomainLimits& domain,
                              const std::function<absl::Status(RuleInstance)>& visit) {
-  ASSIGN_OR_RETURN(const Law read, ReadLaw(text));
-  ASSIGN_OR_RETURN(const std::vector<Law> laws, LawsOfSiblings(read));
+  ASSIGN_OR_RETURN(const ParsedLaw read, ReadLaw(text));
+  ASSIGN_OR_RETURN(const std::vector<ParsedLaw> laws, LawsOfSiblings(read));
   try {
-    for (const Law& law : laws) RETURN_IF_ERROR(InstancesOf(law, domain, visit));
+    for (const ParsedLaw& law : laws) RETURN_IF_ERROR(InstancesOf(law, domain, visit));
   } catch (const NoInstance& unfit) {
     return absl::InvalidArgumentError(unfit.why);
   } catch (const std::out_of_range&) {

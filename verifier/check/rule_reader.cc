@@ -37,8 +37,8 @@ class Reader {
     at_ = 0;
   }
 
-  Law Read() {
-    Law law;
+  ParsedLaw Read() {
+    ParsedLaw law;
     Expect("rule");
     // The name may have points and hyphens.
     const string_view line = text_.substr(0, text_.find('\n'));
@@ -298,7 +298,7 @@ class Reader {
 // Replaces the parts that differ from sibling to sibling by those of one sibling, or of several.
 class Siblings {
  public:
-  explicit Siblings(const Law& law) : law_(law) {
+  explicit Siblings(const ParsedLaw& law) : law_(law) {
     const Term& sibling = law.left.outputs[0];
     const Term& split = law.right.outputs[0];
     if (!law.left.lets.empty() || !law.right.lets.empty() || sibling.kind != Term::Kind::kApplication ||
@@ -328,8 +328,8 @@ class Siblings {
     }
   }
 
-  Law For(int count) const {
-    Law law = law_;
+  ParsedLaw For(int count) const {
+    ParsedLaw law = law_;
     std::erase_if(law.conditions, [&](const ParsedExpr& condition) { return Mentions(condition); });
     law.left.outputs.clear();
     for (int i = 1; i <= count; ++i) {
@@ -431,14 +431,14 @@ class Siblings {
     }
   }
 
-  const Law& law_;
+  const ParsedLaw& law_;
   std::set<std::string> lists_;  // tensors
   std::string size_;
 };
 
 }  // namespace
 
-absl::StatusOr<Law> ReadLaw(const std::string& text) {
+absl::StatusOr<ParsedLaw> ReadLaw(const std::string& text) {
   try {
     return Reader(text).Read();
   } catch (const SyntaxError& misread) {
@@ -446,11 +446,11 @@ absl::StatusOr<Law> ReadLaw(const std::string& text) {
   }
 }
 
-absl::StatusOr<std::vector<Law>> LawsOfSiblings(const Law& law) {
-  if (law.left.outputs.size() != 1 || !law.left.outputs[0].all) return std::vector<Law>{law};
+absl::StatusOr<std::vector<ParsedLaw>> LawsOfSiblings(const ParsedLaw& law) {
+  if (law.left.outputs.size() != 1 || !law.left.outputs[0].all) return std::vector<ParsedLaw>{law};
   try {
     const Siblings siblings(law);
-    return std::vector<Law>{siblings.For(2), siblings.For(1), siblings.For(3), siblings.For(7)};
+    return std::vector<ParsedLaw>{siblings.For(2), siblings.For(1), siblings.For(3), siblings.For(7)};
   } catch (const SyntaxError& misread) {
     return absl::InvalidArgumentError(misread.what);
   }

@@ -48,18 +48,18 @@ struct Side {
   std::vector<Term> outputs;
 };
 
-struct Law {
+struct ParsedLaw {
   std::string name;
   Side left, right;
   std::vector<ParsedExpr> conditions;  // all must hold; none is a conjunction
 };
 
 // Error: found .., expected ..
-absl::StatusOr<Law> ReadLaw(const std::string& text);
+absl::StatusOr<ParsedLaw> ReadLaw(const std::string& text);
 
 // The law itself. If it is about any number of siblings, `{ matmul(x, y).. }`, its expansions for two, one, three and
 // seven of them. The ones for one and two imply all others (docs/decisions/062), as long as the lists that the right
 // side splices are used in no other way. Other uses are an error.
-absl::StatusOr<std::vector<Law>> LawsOfSiblings(const Law& law);
+absl::StatusOr<std::vector<ParsedLaw>> LawsOfSiblings(const ParsedLaw& law);
 
 }  // namespace rewright::check

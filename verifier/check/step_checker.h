@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "verifier/check/checked_steps.h"
 #include "verifier/check/query_solver.h"
 #include "verifier/check/questions/step_queries.h"
 #include "verifier/check/sizes_at.h"
@@ -31,28 +32,6 @@
 #include "verifier/refute/concrete.h"
 
 namespace rewright {
-
-// Steps of one law.
-struct LawSteps {
-  int64_t steps = 0;
-  int64_t by_text = 0, by_question = 0, by_value = 0;  // as in CheckedSteps
-  int64_t open = 0;
-  int64_t excused = 0;  // of the open: wrong as they stand, but about elements of which the checker knows nothing
-  int64_t refused = 0;
-  int64_t repeated = 0;  // beside the steps: the same text on both sides, or computed before
-};
-
-struct CheckedSteps {
-  int64_t steps = 0;
-  int64_t by_text = 0;                  // nothing was left to ask: equal texts, or bounds (step_bounds.h)
-  int64_t by_question = 0;              // settled by solvers, for all sizes
-  int64_t by_value = 0;                 // computed on both sides
-  int64_t joint = 0;                    // of those: sums that the prover settled by a joint query
-  std::map<std::string, int64_t> open;  // by law: no solver answers, or no values were found
-  std::map<verifier::Law, LawSteps> by_law;
-  std::vector<std::string> refused;  // steps that are wrong
-  std::vector<SmtQuery> questions;   // distinct, each found unsatisfiable by Z3
-};
 
 // The name of a read: NAME@3 of the instance's node 3, NAME%2 of its real number 2, or a number. Not trusted: -1 and
 // not a number stand for none.

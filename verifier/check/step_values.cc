@@ -246,12 +246,34 @@ double ElementValues::Value(const Atom& a) {
   return Binder(*a);
 }
 
+double ElementValues::Place(const AtomNode& a) {
+  const bool least = a.name == "argmin";
+  double extremum = kNone, place = kNone;
+  for (const Family& b : a.families) {
+    const std::vector<NormalForm>* parts = PartsOfPlaced(b.body);
+    if (parts == nullptr && b.bound.size() != 1) throw CannotEvaluate();
+    OverPoints(b.bound, b.guard, [&] {
+      const double value = Value(parts != nullptr ? (*parts)[0] : b.body);
+      if (!std::isfinite(value)) throw CannotEvaluate();
+      const double here = parts != nullptr ? Value((*parts)[1]) : static_cast<double>(values_[b.bound[0]]);
+      const bool same = Same(value, extremum);
+      if (std::isnan(extremum) || (!same && (least ? value < extremum : value > extremum))) {
+        extremum = value;
+        place = here;
+      } else if (same) {
+        place = std::min(place, here);
+      }
+    });
+  }
+  return place;
+}
+
 double ElementValues::Binder(const AtomNode& a) {
+  if (a.name == "argmax" || a.name == "argmin") return Place(a);
   const bool integers = a.name.find('.') != std::string::npos;
-  const bool least = a.name == "argmin" || a.name.starts_with("min");
-  const bool place = a.name == "argmax" || a.name == "argmin";
-  if (a.name == "prod" || a.name == "max" || place || a.name.starts_with("max.") || a.name.starts_with("min.")) {
-    double result = a.name == "prod" ? 1 : kNone, where = kNone;
+  const bool least = a.name.starts_with("min");
+  if (a.name == "prod" || a.name == "max" || a.name.starts_with("max.") || a.name.starts_with("min.")) {
+    double result = a.name == "prod" ? 1 : kNone;
     for (const Family& b : a.families) {
       OverPoints(b.bound, b.guard, [&] {
         double value = Value(b.body);
@@ -261,13 +283,10 @@ double ElementValues::Binder(const AtomNode& a) {
           result *= value;
         } else if (std::isnan(result) || (!Same(value, result) && (least ? value < result : value > result))) {
           result = value;
-          std::vector<double> point;
-          for (Var v : b.bound) point.push_back(static_cast<double>(values_[v]));
-          where = point.size() == 1 ? point[0] : HashedValue("point", point, 0);
         }
       });
     }
-    return place ? where : result;
+    return result;
   }
   // Any other binder is a function of the values in its range, in any order.
   std::vector<double> all;

@@ -41,6 +41,8 @@ class ElementValues {
   double Value(const NormalForm& n);
   double Value(const Atom& a);
   double Binder(const AtomNode& a);
+  // argmax and argmin: the place of the first extremum.
+  double Place(const AtomNode& a);
   double Function(const std::string& name, const std::vector<double>& args);
   // Visits the points of the variables at which the guard holds, in the order of the variables.
   void OverPoints(const std::vector<Var>& bound, const Guard& guard, const std::function<void()>& visit);

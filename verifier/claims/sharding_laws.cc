@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int struct
   return all;
 }
 
-absl::StatusOr<const sharding::Law*> ProvedLaws::Proved(const OpDef& op, const Conjecture& conjecture) {
+absl::StatusOr<const sharding::ProvedLaw*> ProvedLaws::Proved(const OpDef& op, const Conjecture& conjecture) {
   const auto [found, is_new] = laws_.try_emplace(conjecture.rule);
   if (is_new) {
     const std::string name =
@@ -112,11 +112,11 @@ absl::StatusOr<const sharding::Law*> ProvedLaws::Proved(const OpDef& op, const C
     auto compiled = CompileRule(law.rule);
     if (law.verdict.verdict == Verdict::kProved && compiled.ok()) {
       found->second =
-          sharding::Law{.effect = conjecture.effect,
-                        .operands = conjecture.operands,
-                        .exact = law.verdict.rule_class == RuleClass::kExact,
-                        .same_numbers = OnlyOrdersZeros(conjecture, law.verdict),
-                        .matcher = std::make_shared<const Matcher>(*std::move(compiled), law.verdict.limits)};
+          sharding::ProvedLaw{.effect = conjecture.effect,
+                              .operands = conjecture.operands,
+                              .exact = law.verdict.rule_class == RuleClass::kExact,
+                              .same_numbers = OnlyOrdersZeros(conjecture, law.verdict),
+                              .matcher = std::make_shared<const Matcher>(*std::move(compiled), law.verdict.limits)};
       ++num_proved_;
     }
   }
@@ -131,7 +131,7 @@ std::vector<std::string> ProvedLaws::Texts() const {
   return texts;
 }
 
-absl::StatusOr<const sharding::Law*> ProvedLaws::LawOf(const OpDef& op, JudgedFactor& factor, size_t conjecture) {
+absl::StatusOr<const sharding::ProvedLaw*> ProvedLaws::LawOf(const OpDef& op, JudgedFactor& factor, size_t conjecture) {
   for (size_t k = factor.laws.size(); k <= conjecture; ++k) {
     const Conjecture& next = factor.conjectures[k];
     factor.laws.push_back(nullptr);

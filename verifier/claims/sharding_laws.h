@@ -46,20 +46,20 @@ class ProvedLaws {
 
  private:
   // Null: it is not proved, or no matcher can find its left side.
-  absl::StatusOr<const sharding::Law*> Proved(const OpDef& op, const sharding::Conjecture& conjecture);
+  absl::StatusOr<const sharding::ProvedLaw*> Proved(const OpDef& op, const sharding::Conjecture& conjecture);
 
   // The conjectures about a factor, and the laws of the first ones, which were judged; null: it is none.
   struct JudgedFactor {
     std::vector<sharding::Conjecture> conjectures;
-    std::vector<const sharding::Law*> laws;
+    std::vector<const sharding::ProvedLaw*> laws;
     bool has_some = false, has_general = false;  // laws, and one that is not special
   };
   // The law of a conjecture, as Factor::conjectures says.
-  absl::StatusOr<const sharding::Law*> LawOf(const OpDef& op, JudgedFactor& factor, size_t conjecture);
+  absl::StatusOr<const sharding::ProvedLaw*> LawOf(const OpDef& op, JudgedFactor& factor, size_t conjecture);
 
   const double time_limit_s_;
   int num_proved_ = 0;
-  std::map<std::string, std::optional<sharding::Law>> laws_;                      // by conjecture
+  std::map<std::string, std::optional<sharding::ProvedLaw>> laws_;                // by conjecture
   std::map<std::string, std::vector<sharding::ConjecturedLaw>> of_applications_;  // by operator, types and attributes
 };
 

@@ -15,18 +15,18 @@
 #include "core/base/status_macros.h"
 
 namespace rewright {
-namespace {
 
-// "input x" and so on, in order of name.
-std::map<std::string, TensorType> Interface(const Graph& graph) {
+std::map<std::string, TensorType> InterfaceOf(const Graph& graph) {
   std::map<std::string, TensorType> entries;
   for (Value input : graph.inputs()) entries["input " + graph.node(input.node).name] = graph.type(input);
   for (const Output& output : graph.outputs()) entries["output " + output.name] = graph.type(output.value);
   return entries;
 }
 
+namespace {
+
 absl::Status CompareInterfaces(const Graph& a, const Graph& b) {
-  const std::map<std::string, TensorType> of_a = Interface(a), of_b = Interface(b);
+  const std::map<std::string, TensorType> of_a = InterfaceOf(a), of_b = InterfaceOf(b);
   std::vector<std::string> lines;
   for (const auto& [name, type] : of_a) {
     const auto at = of_b.find(name);

@@ -4,6 +4,7 @@
 // both models compute from the same leaves in the same way is then one node: the shared part needs no proof.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -11,6 +12,9 @@
 #include "core/ir/graph.h"
 
 namespace rewright {
+
+// Types of inputs and outputs by role and name: "input x", "output y".
+std::map<std::string, TensorType> InterfaceOf(const Graph& graph);
 
 struct JointModels {
   Graph a, b;                                       // of one arena; outputs of b in the order of a's

@@ -156,12 +156,6 @@ class SideWriter {
   absl::flat_hash_map<NodeId, TensorTerm> terms_;
 };
 
-template <typename Visit>
-void ForEachTerm(RuleSide& side, Visit visit) {
-  for (LetTerm& let : side.lets) visit(let.term);
-  for (TensorTerm& term : side.outputs) visit(term);
-}
-
 }  // namespace
 
 Region MakeRegion(const Arena& arena, const std::vector<std::pair<Value, Value>>& pairs,

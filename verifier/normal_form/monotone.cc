@@ -163,7 +163,15 @@ bool PullIncreasing(Context& ctx, Families* families, NormalForm* maximum) {
   return true;
 }
 
-NormalForm ArgmaxOver(Context& ctx, const Family& family) {
+NormalForm PlaceOver(Context& ctx, const std::string& binder, const Family& family, const Poly& place) {
+  const bool told = family.bound.size() == 1 && place == Poly::Of(family.bound[0]);
+  if (told) return AtomForm(MakeBinderAtom(ctx, binder, {family}));
+  Family placed = family;
+  placed.body = AtomForm(MakePlaced(ctx, family.body, IndexForm(ctx, place)));
+  return AtomForm(MakeBinderAtom(ctx, binder, {placed}));
+}
+
+NormalForm ArgmaxOver(Context& ctx, const Family& family, const Poly& place) {
   Family b = family;
   for (bool again = true; again;) {
     again = false;
@@ -194,9 +202,9 @@ NormalForm ArgmaxOver(Context& ctx, const Family& family) {
     b.body = Scale(b.body[0].atoms[0]->args[0], b.body[0].coef.Sign());
     again = true;
   }
-  NormalForm out = AtomForm(MakeBinderAtom(ctx, "argmax", {b}));
+  NormalForm out = PlaceOver(ctx, "argmax", b, place);
   if (ProofObserver* observer = ObserverOf(ctx)) {
-    observer->Equal(ctx, Law::kArgmax, Guard::True(), AtomForm(MakeBinderAtom(ctx, "argmax", {family})), out);
+    observer->Equal(ctx, Law::kArgmax, Guard::True(), PlaceOver(ctx, "argmax", family, place), out);
   }
   return out;
 }

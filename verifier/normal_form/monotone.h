@@ -21,8 +21,10 @@ const Increasing* FindIncreasing(const std::string& fn);  // null where it is no
 bool IsInDomain(Context& ctx, const Increasing& fn, const NormalForm& argument);
 // Takes increasing functions out of the families of a maximum; true where all of it is one, of another maximum.
 bool PullIncreasing(Context& ctx, Families* families, NormalForm* maximum);
-// The point where the family is greatest. It does not depend on a part that is the same everywhere, on positive
-// factors, or on functions that increase strictly.
-NormalForm ArgmaxOver(Context& ctx, const Family& family);
+// The family's binder, whose value at a point is `place`: PLACE of the first point that is greatest.
+NormalForm PlaceOver(Context& ctx, const std::string& binder, const Family& family, const Poly& place);
+// The same for argmax of real numbers. It does not depend on a part that is the same everywhere, on positive factors,
+// or on functions that increase strictly.
+NormalForm ArgmaxOver(Context& ctx, const Family& family, const Poly& place);
 
 }  // namespace rewright::verifier

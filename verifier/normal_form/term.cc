@@ -12,6 +12,7 @@ namespace rewright::verifier {
 namespace {
 
 constexpr char kWholeValue[] = "value";
+constexpr char kPlaced[] = "placed";
 
 void SortUnique(std::vector<Var>* vars) {
   std::sort(vars->begin(), vars->end());
@@ -212,6 +213,17 @@ Atom MakeWholeValue(const Variables& ctx, std::vector<Family> positions) {
 }
 
 bool IsWholeValue(const AtomNode& atom) { return atom.kind == AtomNode::Kind::kBinder && atom.name == kWholeValue; }
+
+Atom MakePlaced(const Variables& ctx, NormalForm element, NormalForm place) {
+  return MakeFnAtom(ctx, kPlaced, {std::move(element), std::move(place)});
+}
+
+const std::vector<NormalForm>* PartsOfPlaced(const NormalForm& body) {
+  if (body.size() != 1 || body[0].coef != 1 || !body[0].bound.empty() || !body[0].guard.IsTrue()) return nullptr;
+  if (body[0].atoms.size() != 1) return nullptr;
+  const AtomNode& atom = *body[0].atoms[0];
+  return atom.kind == AtomNode::Kind::kFn && atom.name == kPlaced && atom.args.size() == 2 ? &atom.args : nullptr;
+}
 
 // ---------------------------------------------------------------- variables
 

@@ -72,6 +72,11 @@ Atom MakeBinderAtom(const Variables& ctx, const std::string& binder, std::vector
 Atom MakeWholeValue(const Variables& ctx, std::vector<Family> positions);
 bool IsWholeValue(const AtomNode& atom);
 
+// An element with the place that argmax gives for it, where that is no bound variable of the family.
+Atom MakePlaced(const Variables& ctx, NormalForm element, NormalForm place);
+// Element and place of a family's body; null where it is an element alone.
+const std::vector<NormalForm>* PartsOfPlaced(const NormalForm& body);
+
 // The element as an index; equal elements give equal variables. The others give the value of a variable that is an
 // element (VarInfo::Kind::kValue), and its element.
 Poly IndexOfElement(Context& ctx, const NormalForm& element);

@@ -252,7 +252,9 @@ NormalForm Elements::ReduceOthers(const ExprPtr& e, Scope& scope, const std::vec
     mark.guard = guard;
     guarded.push_back(mark);  // its divisions count as well
   }
+  const Poly first = bound.empty() ? Poly() : Poly::Of(bound[0]);
   ExpandRanges(&bound, guarded, &s, &parts);
+  const Poly place = ctx_.Subst(first, s);  // of argmax, which binds one variable
   parts.push_back(ctx_.Subst(guard, s));
   guard = Guard::And(parts);
   body = Subst(ctx_, body, s);
@@ -264,11 +266,11 @@ NormalForm Elements::ReduceOthers(const ExprPtr& e, Scope& scope, const std::vec
       return Scale(MaxOver(ctx_, {{bound, guard, Scale(body, -1)}}), -1);
     case ReduceKind::kProd: return ProdOver(ctx_, {bound, guard, body});
     case ReduceKind::kArgMax:
-      if (!IsInteger(e->body()->dtype())) return ArgmaxOver(ctx_, {bound, guard, body});
-      return AtomForm(MakeBinderAtom(ctx_, "argmax", {{bound, guard, body}}));
+      if (!IsInteger(e->body()->dtype())) return ArgmaxOver(ctx_, {bound, guard, body}, place);
+      return PlaceOver(ctx_, "argmax", {bound, guard, body}, place);
     case ReduceKind::kArgMin:
-      if (IsInteger(e->body()->dtype())) return AtomForm(MakeBinderAtom(ctx_, "argmin", {{bound, guard, body}}));
-      return ArgmaxOver(ctx_, {bound, guard, Scale(body, -1)});
+      if (IsInteger(e->body()->dtype())) return PlaceOver(ctx_, "argmin", {bound, guard, body}, place);
+      return ArgmaxOver(ctx_, {bound, guard, Scale(body, -1)}, place);
   }
   throw GiveUp("a reduction of an unknown kind");
 }

@@ -97,7 +97,7 @@ std::optional<Place> PlaceOf(const RandomApplication& drawn, uint32_t weights) {
   }
   for (Value& value : place.match.nodes) value.node = to[value.node];
   for (Value& value : place.match.roots) value.node = to[value.node];
-  const auto right = Instantiate(*place.arena, place.match);
+  const auto right = BuildReplacement(*place.arena, place.match);
   if (!right.ok()) return std::nullopt;
   for (Value root : place.match.roots) {
     const auto it = right->find(root);

@@ -33,12 +33,6 @@ using sharding::Sharded;
 using testing::Contains;
 using testing::HasSubstr;
 
-Sharded Cut(const Graph& graph, const std::vector<Placement>& placements, int64_t degree) {
-  auto sharded = Shard(graph, placements, degree, std::ref(LawsOfTests()));
-  EXPECT_TRUE(sharded.ok()) << sharded.status();
-  return *std::move(sharded);
-}
-
 std::vector<Tensor> InOrder(const Graph& graph, const absl::flat_hash_map<std::string, Tensor>& inputs) {
   std::vector<Tensor> tensors;
   for (Value input : graph.inputs()) tensors.push_back(inputs.at(graph.node(input.node).name));

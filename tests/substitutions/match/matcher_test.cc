@@ -162,12 +162,12 @@ TEST(MatcherTest, FiniteLooksAtEveryElement) {
 TEST(MatcherTest, OutputsThatStayAreNotReplaced) {
   const Matcher matcher(Compile("rule r max(x[b..], 0) => relu(x)"));
   const Graph graph = GraphOf("input x: f32[2]\nconst %1: f32[] = [0]\n%2 = max(x, %1)\noutput p = %2\n");
-  const auto map = Instantiate(graph, matcher.FindMatches(graph).at(0));
+  const auto map = BuildReplacement(graph, matcher.FindMatches(graph).at(0));
   ASSERT_TRUE(map.ok()) << map.status();
   EXPECT_EQ(map->size(), 1u);
   const Matcher same(Compile("rule r add(x[b..], y[b..]) => add(y, x)"));
   const Graph twice = GraphOf("input x: f32[2]\n%2 = add(x, x)\noutput p = %2\n");
-  const auto nothing = Instantiate(twice, same.FindMatches(twice).at(0));
+  const auto nothing = BuildReplacement(twice, same.FindMatches(twice).at(0));
   ASSERT_TRUE(nothing.ok()) << nothing.status();
   EXPECT_TRUE(nothing->empty());
 }
@@ -175,7 +175,7 @@ TEST(MatcherTest, OutputsThatStayAreNotReplaced) {
 TEST(MatcherTest, AWrongRuleIsAnErrorThatNamesItAndThePlace) {
   const Matcher matcher(Compile("rule wrong relu(x[a, b]) => reshape(relu(x), shape=[a + 1, b])"));
   const Graph graph = GraphOf("input x: f32[2,3]\n%1 = relu(x)\noutput p = %1\n");
-  const auto map = Instantiate(graph, matcher.FindMatches(graph).at(0));
+  const auto map = BuildReplacement(graph, matcher.FindMatches(graph).at(0));
   ASSERT_FALSE(map.ok());
   EXPECT_THAT(std::string(map.status().message()), HasSubstr("rule wrong at a=2, b=3: reshape: "));
 }

@@ -37,7 +37,7 @@ bool Applies(const std::shared_ptr<const CompiledRule>& rule, const Graph& graph
   const std::vector<Match> matches = matcher.FindMatches(graph);
   EXPECT_FALSE(matches.empty());
   Numerics numerics;
-  const auto map = Instantiate(graph, matches.at(0), &numerics);
+  const auto map = BuildReplacement(graph, matches.at(0), &numerics);
   EXPECT_TRUE(map.ok() || absl::IsOutOfRange(map.status())) << map.status();
   return map.ok();
 }
@@ -92,8 +92,9 @@ TEST(NewValues, PartsOfSumsAreBoundedByThem) {
 
 // The left side is known to stay within f16, the right side rounds otherwise: it needs room for that.
 TEST(NewValues, ARangeThatEndsWithF16LeavesNoRoomForRoundings) {
-  const std::string sums = "rule r reduce_sum(reduce_sum(x[m, n], axes=[0], keepdims=0), axes=[0], keepdims=0) "
-                           "=> reduce_sum(reshape(x, shape=[m * n]), axes=[0], keepdims=0)";
+  const std::string sums =
+      "rule r reduce_sum(reduce_sum(x[m, n], axes=[0], keepdims=0), axes=[0], keepdims=0) "
+      "=> reduce_sum(reshape(x, shape=[m * n]), axes=[0], keepdims=0)";
   const auto applies = [&](RuleClass halves, double largest, bool known) {
     const auto rule = Proved(sums, halves, halves, {});
     auto arena = std::make_shared<Arena>();
@@ -147,7 +148,7 @@ TEST(NewValues, BitsAreKeptInFrontOfRoundings) {
   EXPECT_TRUE(Applies(ScaleToLhs(), graph));
   graph.arena()->KeepBits(graph.outputs()[0].value.node);
   EXPECT_FALSE(Applies(ScaleToLhs(), graph));
-  EXPECT_TRUE(Instantiate(graph, Matcher(ScaleToLhs()).FindMatches(graph).at(0)).ok());  // over the real numbers
+  EXPECT_TRUE(BuildReplacement(graph, Matcher(ScaleToLhs()).FindMatches(graph).at(0)).ok());  // over the real numbers
   // An exact rule is used, and its result keeps its bits, too.
   const auto rule = Proved("rule r mul(x[a, b], y[1, 1]) => mul(y, x)", RuleClass::kExact, RuleClass::kExact, {});
   const Matcher matcher(rule);

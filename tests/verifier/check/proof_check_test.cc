@@ -31,7 +31,7 @@ using ::testing::HasSubstr;
 using Rng = std::mt19937_64;
 
 // One-point rules, quotients, alignment, a sum by cases, maxima, functions, elements that select positions, remainders
-// of positions, random bits.
+// of positions, random bits, places of a merged axis.
 constexpr const char* kProvedLaws[] = {
     "rule again reshape(reshape(x[m, n], shape=[m * n]), shape=[m, n]) => x\n",
     "rule factor matmul(mul(x[m, k], ?a), y[k, n]) => mul(matmul(x, y), ?a)\n",
@@ -45,6 +45,8 @@ constexpr const char* kProvedLaws[] = {
     "rule random partition(random_uniform(s: i64[], shape=[?a]), axis=0, degree=?d)\n"
     "  => block_random_uniform(replicate(s, degree=?d), shape=[?a], cut=[-1], result=[0], degree=?d)\n",
     "rule indices gather(t[n], concat(i: i64[k], j: i64[l], axis=0)) => concat(gather(t, i), gather(t, j), axis=0)\n",
+    "rule places argmax(reshape(reshape(x[b, m, n], shape=[b * m, n]), shape=[b, m * n]), axis=1)\n"
+    "  => argmax(reshape(x, shape=[b, m * n]), axis=1)\n",
 };
 
 std::string TextOf(const std::string& law) {
@@ -189,7 +191,8 @@ TEST(ProofCheck, StepsOfAnotherLaw) {
                                                          {"=> relu(x)", "=> x"},
                                                          {"mul(exp(x), exp(y))", "mul(exp(x), exp(x))"},
                                                          {"[?a], cut=[-1]", "[?a], stream=1, cut=[-1]"},
-                                                         {"concat(gather(t, i)", "concat(gather(t, j)"}};
+                                                         {"concat(gather(t, i)", "concat(gather(t, j)"},
+                                                         {"argmax(reshape(x,", "argmax(reshape(relu(x),"}};
   for (size_t i = 0; i < Proofs().size(); ++i) {
     std::vector<std::string> damaged = Proofs()[i];
     bool changed = false;
@@ -201,6 +204,18 @@ TEST(ProofCheck, StepsOfAnotherLaw) {
     }
     ASSERT_TRUE(changed) << absl::StrJoin(damaged, "\n");
     EXPECT_NE(Refused(damaged), "") << kProvedLaws[i];
+  }
+}
+
+// The number of a place that argmax gives is computed from its digits.
+TEST(ProofCheck, PlacesOfAMergedAxis) {
+  const std::vector<std::string>& lines = Proofs().back();
+  const std::vector<size_t> places = Places(lines, "a int ");
+  EXPECT_FALSE(places.empty());
+  for (size_t place : places) {
+    std::vector<std::string> damaged = lines;
+    damaged[place] += "+1";
+    EXPECT_NE(Refused(damaged), "") << lines[place];
   }
 }
 

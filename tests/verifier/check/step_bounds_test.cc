@@ -52,6 +52,20 @@ TEST(StepBounds, Quotients) {
   EXPECT_FALSE(bounds.Imply(AtLeastZero(Minus(Unknown(x), Unknown(q)))));  // holds, but is not looked for
 }
 
+TEST(StepBounds, QuotientsOfMergedAxes) {
+  // 0 <= x < n m d and d >= 1, m >= 1 give x div (m d) < n.
+  const int x = 0, n = 1, m = 2, d = 3, q = 4;
+  const IndexSum den = Times(Unknown(m), Unknown(d));
+  StepBounds bounds;
+  for (int size : {n, m, d}) bounds.Add(AtLeastZero(Minus(Unknown(size), Integer(1))));
+  bounds.Add(AtLeastZero(Unknown(x)));
+  bounds.Add(AtLeastZero(Minus(Minus(Times(Unknown(n), den), Unknown(x)), Integer(1))));
+  bounds.AddQuotient(q, Unknown(x), den);
+  const IndexSum below = Minus(Minus(Unknown(n), Unknown(q)), Integer(1));
+  EXPECT_TRUE(bounds.Imply(AtLeastZero(below)));
+  EXPECT_FALSE(bounds.Imply(AtLeastZero(Minus(below, Integer(1)))));
+}
+
 int64_t ValueOf(const IndexSum& p, const std::vector<int64_t>& values) {
   int64_t sum = 0;
   for (const auto& [product, coef] : p) {

@@ -367,35 +367,15 @@ void ReportSecond(const std::vector<Outcome>& outcomes, Console& console) {
 void ReportSteps(const std::vector<Outcome>& outcomes, Console& console) {
   CheckedSteps all;
   double seconds = 0;
-  size_t rules = 0, refused = 0, questions = 0;
+  size_t rules = 0;
   int64_t open_to_cvc5 = 0;
-  std::map<std::string, int64_t> open;
   for (const Outcome& outcome : outcomes) {
     if (!outcome.steps) continue;
-    const CheckedSteps& one = *outcome.steps;
     ++rules;
-    refused += one.refused.size();
-    questions += one.questions.size();
-    all.steps += one.steps;
-    all.by_text += one.by_text;
-    all.by_question += one.by_question;
-    all.by_value += one.by_value;
-    all.joint += one.joint;
+    all.Add(*outcome.steps);
     seconds += outcome.steps_s;
     open_to_cvc5 += outcome.open_to_cvc5;
-    for (const auto& [law, steps] : one.by_law) {
-      LawSteps& sum = all.by_law[law];
-      sum.steps += steps.steps;
-      sum.by_text += steps.by_text;
-      sum.by_question += steps.by_question;
-      sum.by_value += steps.by_value;
-      sum.open += steps.open;
-      sum.excused += steps.excused;
-      sum.refused += steps.refused;
-      sum.repeated += steps.repeated;
-    }
-    for (const auto& [law, count] : one.open) {
-      open[law] += count;
+    for (const auto& [law, count] : outcome.steps->open) {
       console.Detail(absl::StrCat("open  ", outcome.rule, ": ", law, " ", count));
     }
   }
@@ -411,21 +391,16 @@ void ReportSteps(const std::vector<Outcome>& outcomes, Console& console) {
                         verifier::LawName(law), steps.steps, steps.by_text, steps.by_question, steps.by_value,
                         steps.open, steps.excused, steps.refused, steps.repeated));
   }
-  std::vector<std::string> names;
-  for (const auto& [law, count] : open) names.push_back(absl::StrCat(law, " ", count));
-  console.Result(absl::StrFormat(
-      "steps: %d rules, %d steps: %d alike, %d by %d questions (%d that cvc5 leaves open), %d by values, %d refused, "
-      "open: %s; %d joint queries; %.1f s",
-      rules, all.steps, all.by_text, all.by_question, questions, open_to_cvc5, all.by_value, refused,
-      names.empty() ? "none" : absl::StrJoin(names, ", "), all.joint, seconds));
+  console.Result(
+      absl::StrFormat("steps: %d rules, %d steps: %s; %.1f s", rules, all.steps, all.Summary(open_to_cvc5), seconds));
   console.json()["steps"] = {{"steps", all.steps},
                              {"alike", all.by_text},
                              {"by_question", all.by_question},
-                             {"questions", questions},
+                             {"questions", all.questions.size()},
                              {"open_to_cvc5", open_to_cvc5},
                              {"by_value", all.by_value},
-                             {"refused", refused},
-                             {"open", open},
+                             {"refused", all.refused.size()},
+                             {"open", all.open},
                              {"laws", std::move(laws)},
                              {"joint", all.joint},
                              {"seconds", seconds}};

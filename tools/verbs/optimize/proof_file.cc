@@ -186,7 +186,7 @@ class ProofWriter {
     matcher->MatchAt(graph, graph.nodes()[static_cast<size_t>(step.node)], &matches);
     if (step.match >= static_cast<int>(matches.size())) return absl::FailedPreconditionError("it does not match there");
     const Match& match = matches[static_cast<size_t>(step.match)];
-    ASSIGN_OR_RETURN(const ValueMap replacement, Instantiate(graph, match));
+    ASSIGN_OR_RETURN(const ValueMap replacement, BuildReplacement(graph, match));
     WriteLaw(matcher->rule().rule());
     const CompiledRule& rule = *match.rule;
     Json variables = Json::object(), constants = Json::array(), applications = Json::array();

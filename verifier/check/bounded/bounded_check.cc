@@ -411,7 +411,7 @@ class Derivation {
     for (const std::vector<int64_t>& symbols : draws.all) {
       const std::optional<RandomApplication> application = ApplicationAt(rule_, structure, instance, symbols);
       if (!application) continue;
-      const absl::StatusOr<ValueMap> right = Instantiate(application->graph, application->match);
+      const absl::StatusOr<ValueMap> right = BuildReplacement(application->graph, application->match);
       if (right.ok() || absl::IsOutOfRange(right.status())) continue;
       return Take(BoundedVerdict::kDenied, std::string(right.status().message()), *application);
     }
@@ -437,7 +437,7 @@ class Derivation {
   }
 
   BoundedVerdict Judge(const RandomApplication& application, std::string* why) const {
-    const absl::StatusOr<ValueMap> right = Instantiate(application.graph, application.match);
+    const absl::StatusOr<ValueMap> right = BuildReplacement(application.graph, application.match);
     if (!right.ok()) {
       *why = std::string(right.status().message());
       return absl::IsOutOfRange(right.status()) ? BoundedVerdict::kGivenUp : BoundedVerdict::kDenied;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "verifier/integer/give_up.h"
@@ -30,6 +32,20 @@ struct Parts {
   bool linear = true;
   IndexSum factor, rest;
 };
+
+// The whole quotient of p by one product; nothing where it does not divide every term.
+std::optional<IndexSum> Divided(const IndexSum& p, const IndexSum& den) {
+  if (den.size() != 1) return std::nullopt;
+  const auto& [factors, times] = *den.begin();
+  IndexSum quotient;
+  for (const auto& [product, coef] : p) {
+    std::vector<int> others;
+    std::set_difference(product.begin(), product.end(), factors.begin(), factors.end(), std::back_inserter(others));
+    if (others.size() + factors.size() != product.size() || coef % times != 0) return std::nullopt;
+    quotient[std::move(others)] = coef / times;
+  }
+  return quotient;
+}
 
 Parts PartsOf(const IndexSum& p, int x) {
   Parts parts;
@@ -96,6 +112,25 @@ void StepBounds::AddQuotient(int q, const IndexSum& num, const IndexSum& den) {
   Add({rest, false});
   Add({PlusTimes(PlusTimes(den, rest, -1), one, -1), false});
   if (positive) Add({Constant(q), false});
+  int trials = kTrials;
+  AddEnd(q, num, den, &trials);
+}
+
+void StepBounds::AddEnd(int q, const IndexSum& most, const IndexSum& den, int* trials) {
+  if (--*trials < 0) return;
+  const IndexSum one = {{{}, 1}};
+  if (const std::optional<IndexSum> end = Divided(PlusTimes(most, one, 1), den)) {
+    Add({PlusTimes(PlusTimes(*end, Constant(q), -1), one, -1), false});
+    return;
+  }
+  for (const int x : ConstantsOf(most)) {
+    const Parts parts = PartsOf(most, x);
+    const auto found = bounds_.find(x);
+    if (found == bounds_.end() || !parts.linear || !IsCovered(parts.factor)) continue;
+    for (const Bound& bound : std::vector<Bound>(found->second)) {
+      if (bound.above) AddEnd(q, PlusTimes(parts.rest, Times(parts.factor, bound.bound), 1), den, trials);
+    }
+  }
 }
 
 bool StepBounds::Imply(const IndexRelation& goal) const {

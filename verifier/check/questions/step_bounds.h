@@ -5,7 +5,7 @@
 //   products  a sum of products with positive coefficients is at least its value at the least values of its constants,
 //             if these are not negative
 //   equation  p >= 0 where p + e >= 0 and e is a sum of multiples of equations
-// A quotient q of n >= 0 by d >= 1 is a constant with d q <= n < d q + d, q >= 0.
+// A quotient q of n >= 0 by d >= 1 is a constant with d q <= n < d q + d, q >= 0, and q < e where n < d e.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,8 @@ class StepBounds {
     bool above = false;
   };
   void AddEquation(const IndexSum& p);
+  // q < e wherever most + 1 = den e, or bounds of constants in `most` make it so; num <= most, within so many trials.
+  void AddEnd(int q, const IndexSum& most, const IndexSum& den, int* trials);
   // p >= 0, within so many trials.
   bool IsAtLeastZero(const IndexSum& p, int* trials) const;
   // Without replacing a constant by a bound.
@@ -41,7 +43,7 @@ class StepBounds {
   IndexSum Reduced(IndexSum p) const;
 
   std::set<IndexSum> at_least_zero_;
-  std::map<int, int64_t> least_;  // value of a constant
+  std::map<int, int64_t> least_;                    // value of a constant
   std::map<int, std::vector<Bound>> bounds_;        // by the constant; no numbers from below
   std::map<std::vector<int>, IndexSum> equations_;  // by the leading product, whose coefficient is 1; the sum is 0
 };
