@@ -56,7 +56,7 @@ absl::Status WriteCounterexample(const std::string& folder, const Rule& rule, co
   if (!verdict.counterexample->reals.empty()) return absl::UnimplementedError("it has numbers of its own");
   ASSIGN_OR_RETURN(const std::shared_ptr<const CompiledRule> compiled, CompileRule(rule));
   ASSIGN_OR_RETURN(const RandomApplication left, LeftSide(*compiled, verdict));
-  ASSIGN_OR_RETURN(const ValueMap replaced, Instantiate(left.graph, left.match));
+  ASSIGN_OR_RETURN(const ValueMap replaced, BuildReplacement(left.graph, left.match));
   std::vector<Output> outputs = left.graph.outputs();
   for (Output& output : outputs) {
     if (const auto found = replaced.find(output.value); found != replaced.end()) output.value = found->second;
