@@ -63,8 +63,10 @@ struct ImportOptions {
   // True if gradients will be taken, as with kStep: compositions of several operators are then chosen so that their
   // gradients are PyTorch's, also at points without a derivative (the norm of zeros). Values are the same.
   bool differentiated = false;
-  // Sizes of symbolic dimensions by name. An unnamed one is called <tensor>:<axis>. A missing size is 1, with a note.
+  // Sizes of symbolic dimensions by name. An unnamed one is called <tensor>:<axis>. A missing size is `other_sizes`,
+  // with a note.
   std::map<std::string, int64_t> dims;
+  int64_t other_sizes = 1;
   // Other names of inputs and outputs in the graph, by those of the file. Error: the file has no such input or output.
   std::map<std::string, std::string> names;
   // Accepts sizes of dimensions that the model lacks: another model may have them.

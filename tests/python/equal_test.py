@@ -33,6 +33,20 @@ class EqualTest(unittest.TestCase):
         self.assertEqual(judgement.open, [])
         self.assertIn("regions", judgement.summary)
 
+    def test_models_that_are_equal_at_one_row_alone_differ(self):
+        largest = model(("ReduceMax", ["x"], ["a"], {"axes": [0], "keepdims": 1}), ("Max", ["x", "a"], ["b"], {}),
+                        ("Relu", ["b"], ["y"], {}))
+        judgement = rewright.equal(RELU, largest, threads=1)
+        self.assertEqual((judgement.answer, judgement.dims), ("different", {"n": 3}))
+        judgement = rewright.equal(RELU, largest, dims={"n": 1}, threads=1)
+        self.assertEqual((judgement.answer, judgement.dims), ("proved", {"n": 1}))
+        self.assertIn("proved, at n=1\n", judgement.summary)
+
+    def test_a_size_that_one_model_fixes_is_that_of_both(self):
+        fixed = model(("Relu", ["x"], ["y"], {}), shape=(1, 4))
+        judgement = rewright.equal(RELU, fixed, threads=1)
+        self.assertEqual((judgement.answer, judgement.dims), ("proved", {"n": 1}))
+
     def test_a_difference_has_its_place(self):
         judgement = rewright.equal(*SOFTMAX, threads=1)
         self.assertEqual(judgement.answer, "different")

@@ -57,14 +57,41 @@ std::string DifferenceText(const ModelDifference& difference) {
                          absl::StrJoin(difference.at, ","), difference.a, difference.b, difference.tolerance);
 }
 
+bool ReadAlike(const absl::StatusOr<std::pair<ImportedModel, ImportedModel>>& models) {
+  if (!models.ok()) return false;
+  const auto& [a, b] = *models;
+  return absl::c_all_of(a.graph.inputs(), [&, &a = a, &b = b](Value in_a) {
+    return absl::c_all_of(b.graph.inputs(), [&](Value in_b) {
+      return a.graph.node(in_a.node).name != b.graph.node(in_b.node).name || a.graph.type(in_a) == b.graph.type(in_b);
+    });
+  });
+}
+
+std::string SizesText(const std::map<std::string, int64_t>& dims) {
+  if (dims.empty()) return "";
+  return absl::StrCat(", at ", absl::StrJoin(dims, ", ", absl::PairFormatter("=")));
+}
+
+std::map<std::string, int64_t> SizesOfBoth(const ImportedModel& a, const ImportedModel& b) {
+  std::map<std::string, int64_t> dims = a.dims;
+  dims.insert(b.dims.begin(), b.dims.end());
+  return dims;
+}
+
 namespace {
 
-absl::StatusOr<ImportedModel> Read(const ModelContents& model, const char* name, const EqualSettings& settings,
-                                   std::map<std::string, std::string> names = {}) {
-  ImportOptions options = {.dims = settings.dims, .fold_defaults = settings.fold_defaults, .keep_unknown = true};
-  options.other_dims = true;
-  options.names = std::move(names);
+absl::StatusOr<ImportedModel> Read(const ModelContents& model, const char* name, const ImportOptions& options) {
   return model.path.empty() ? ImportOnnxBytes(model.bytes, name, "", options) : ImportOnnx(model.path, options);
+}
+
+absl::StatusOr<std::pair<ImportedModel, ImportedModel>> ReadBoth(const ModelContents& a, const ModelContents& b,
+                                                                 const ImportOptions& options,
+                                                                 std::map<std::string, std::string> names_of_b) {
+  ImportOptions of_b = options;
+  of_b.names = std::move(names_of_b);
+  ASSIGN_OR_RETURN(ImportedModel first, Read(a, "A", options));
+  ASSIGN_OR_RETURN(ImportedModel second, Read(b, "B", of_b));
+  return std::pair(std::move(first), std::move(second));
 }
 
 std::map<std::string, std::string> NamesOfSecond(const std::map<std::string, std::string>& map) {
@@ -76,8 +103,8 @@ std::map<std::string, std::string> NamesOfSecond(const std::map<std::string, std
   return names;
 }
 
-std::string Summary(const EqualResult& result) {
-  std::string text = EqualityName(result.equality);
+std::string Summary(const EqualResult& result, const std::map<std::string, int64_t>& dims) {
+  std::string text = absl::StrCat(EqualityName(result.equality), SizesText(dims));
   if (result.difference) {
     absl::StrAppend(&text, "\noutput: ", DifferenceText(*result.difference));
     if (!result.difference->first.empty()) absl::StrAppend(&text, "\nfirst: ", result.difference->first);
@@ -90,10 +117,11 @@ std::string Summary(const EqualResult& result) {
   return text;
 }
 
-EqualJudgement Judgement(const EqualResult& result) {
+EqualJudgement Judgement(const EqualResult& result, std::map<std::string, int64_t> dims) {
   EqualJudgement judgement;
   judgement.answer = EqualityName(result.equality);
-  judgement.summary = Summary(result);
+  judgement.summary = Summary(result, dims);
+  judgement.dims = std::move(dims);
   for (const OpenRegion& open : result.open) judgement.open.push_back(open.text);
   if (!result.difference) return judgement;
   judgement.output = result.difference->output;
@@ -110,8 +138,16 @@ EqualJudgement Judgement(const EqualResult& result) {
 EqualJudgement JudgeEqual(const ModelContents& a, const ModelContents& b, const EqualSettings& settings) {
   return Call([&] {
     CheckSettings(settings);
-    const ImportedModel first = Take(Read(a, "A", settings));
-    const ImportedModel second = Take(Read(b, "B", settings, NamesOfSecond(settings.map)));
+    ImportOptions reading = {.dims = settings.dims, .fold_defaults = settings.fold_defaults, .keep_unknown = true};
+    reading.other_sizes = kTellingSize;
+    reading.other_dims = true;
+    const std::map<std::string, std::string> names = NamesOfSecond(settings.map);
+    auto both = ReadBoth(a, b, reading, names);
+    if (!ReadAlike(both)) {
+      reading.other_sizes = 1;
+      both = ReadBoth(a, b, reading, names);
+    }
+    const auto& [first, second] = Take(std::move(both));
     for (const auto& [name, size] : settings.dims) {
       if (first.dims.contains(name) || second.dims.contains(name)) continue;
       Throw(absl::InvalidArgumentError(absl::StrCat("there is no symbolic dimension ", name)));
@@ -127,7 +163,7 @@ EqualJudgement JudgeEqual(const ModelContents& a, const ModelContents& b, const 
     options.stop = settings.stop;
     const EqualResult result = Take(ProveEqual(first.graph, second.graph, options));
     ThrowIfStopped(settings.stop);
-    return Judgement(result);
+    return Judgement(result, SizesOfBoth(first, second));
   });
 }
 

@@ -204,6 +204,11 @@ class ModelOptimizer {
     }
     result_.named = unnamed;
     result_.written = std::move(written);
+    report_.verdict = absl::StrCat(narrowing.verdict, report_.rewritten ? "; before that " : "",
+                                   report_.rewritten ? report_.verdict : "");
+    report_.check = {.done = true, .equal = true, .max_rel_diff = narrowing.measured};
+    report_.check.text = absl::StrFormat("within the tolerance of %.3g of the largest element", settings_.tolerance);
+    if (result_.proof) absl::StrAppend(&result_.proof->text, ", before 16 bits");
     report_.graph = *narrowing.graph;
     report_.rewritten = true;
     report_.nodes_after = report_.graph.num_runtime_nodes();

@@ -110,6 +110,7 @@ OptimizeSummary SummaryOf(const OptimizedModel& result) {
   summary.seconds_after = report.latency_after.value_or(0);
   summary.checked = report.check.done;
   summary.max_abs_diff = report.check.max_abs_diff;
+  summary.max_rel_diff = report.check.max_rel_diff;
   if (result.proof) {
     summary.proved = result.proof->proved;
     summary.proof = result.proof->text;

@@ -77,8 +77,10 @@ void Summary(const ReportPage& page, const OptimizeReport& report, HtmlPage& htm
   } else {
     html.Raw(report.check.equal ? "<p class=\"good\">equal within tolerance</p>\n"
                                 : "<p class=\"bad\">they differ</p>\n");
-    html.Note(absl::StrFormat("largest difference %.3g, %.3g of the largest element; %s", report.check.max_abs_diff,
-                              report.check.max_rel_diff, report.check.text));
+    const std::string largest = report.check.max_abs_diff > 0
+                                    ? absl::StrFormat("largest difference %.3g, ", report.check.max_abs_diff)
+                                    : std::string();
+    html.Note(absl::StrFormat("%s%.3g of the largest element; %s", largest, report.check.max_rel_diff, report.check.text));
   }
 
   if (!page.proof.empty()) {

@@ -313,7 +313,7 @@ absl::StatusOr<TensorType> GraphImporter::InputType(const onnx::ValueInfoProto& 
     const auto given = options_.dims.find(name);
     const auto of_default = default_sizes_.find(name);
     const std::optional<SizeRelation> sum = RelationOf(name);
-    const int64_t otherwise = sum ? sum->At(SizesIn(*sum)).value_or(1) : 1;
+    const int64_t otherwise = sum ? sum->At(SizesIn(*sum)).value_or(1) : options_.other_sizes;
     const int64_t size = given != options_.dims.end()         ? given->second
                          : of_default != default_sizes_.end() ? of_default->second
                                                               : otherwise;
@@ -333,7 +333,7 @@ absl::StatusOr<TensorType> GraphImporter::InputType(const onnx::ValueInfoProto& 
 
 index::NamedSizes GraphImporter::SizesIn(const SizeRelation& sum) const {
   index::NamedSizes sizes = options_.dims;
-  for (const auto& [name, factor] : sum.terms) sizes.emplace(name, 1);
+  for (const auto& [name, factor] : sum.terms) sizes.emplace(name, options_.other_sizes);
   return sizes;
 }
 

@@ -94,7 +94,7 @@ class GraphImporter {
   // Reads the sizes that defaults have along symbolic dimensions, by name.
   void ReadDefaultSizes();
 
-  // Returns the sizes of the names in a sum; 1 for names whose size is not given.
+  // Returns the sizes of the names in a sum; ImportOptions::other_sizes for names whose size is not given.
   index::NamedSizes SizesIn(const SizeRelation& sum) const;
 
   // Checks the given sizes of dimensions. A size for a dimension that the model lacks is an error; a missing one is

@@ -18,7 +18,7 @@ struct ModelContents {
 };
 
 struct EqualSettings {
-  std::map<std::string, std::int64_t> dims;  // sizes of symbolic dimensions, of either model; 1 where not given
+  std::map<std::string, std::int64_t> dims;  // sizes of symbolic dimensions, of either model
   std::map<std::string, std::string> map;    // inputs and outputs of the first, and their names in the second
   bool fold_defaults = false;                // as that of ModelOptions
   double time_limit_seconds = 60;            // of proofs, on the clock
@@ -30,6 +30,9 @@ struct EqualSettings {
 struct EqualJudgement {
   std::string answer;   // proved, different, open, equal up to constants
   std::string summary;  // a few lines for people
+  // The sizes of symbolic dimensions of which the answer tells. Those that were not given are 3, or 1 where a model does
+  // not admit that.
+  std::map<std::string, std::int64_t> dims;
   // Set where the models are different: an output with an element of both, the difference that rounding explains, and
   // the first application of the second model that computes something else.
   std::string output;

@@ -226,6 +226,7 @@ struct OptimizeSummary {
   double seconds_after = 0;
   bool checked = false;
   double max_abs_diff = 0;
+  double max_rel_diff = 0;  // as a share of the output's largest element
   bool proved = false;  // a rewritten model equal to the original as a whole
   std::string proof;    // "proved equal as a whole (12 regions)", or "open: " and why; empty: none was asked for
   std::vector<std::pair<std::string, int>> rewrites;  // rules and how often, most frequent first

@@ -251,10 +251,16 @@ struct Compared {
 };
 
 absl::StatusOr<Compared> CompareModels(const EqualFlags& flags, Session& session) {
-  const ImportOptions reading = {
+  ImportOptions reading = {
       .dims = flags.dims, .names = flags.names, .fold_defaults = flags.fold_defaults, .keep_unknown = true};
-  ASSIGN_OR_RETURN(auto pair, LoadPair(flags.a, flags.b, reading, session.console));
-  auto& [a, b] = pair;
+  reading.other_sizes = kTellingSize;
+  auto pair = LoadPair(flags.a, flags.b, reading, session.console);
+  if (!ReadAlike(pair)) {
+    reading.other_sizes = 1;
+    pair = LoadPair(flags.a, flags.b, reading, session.console);
+  }
+  RETURN_IF_ERROR(pair.status());
+  auto& [a, b] = *pair;
   RETURN_IF_ERROR(CheckDefaults(a, b));
   ASSIGN_OR_RETURN(const OptimizerRules rules, LoadEqualRules(flags.rules));
   const InterruptGuard interrupt;
@@ -289,17 +295,20 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   if (!flags.output.empty()) RETURN_IF_ERROR(MakeFolder(flags.output));
   const absl::Time start = absl::Now();
   const absl::StatusOr<Compared> compared = CompareModels(flags, session);
+  const std::map<std::string, int64_t> dims =
+      compared.ok() ? SizesOfBoth(compared->a, compared->b) : std::map<std::string, int64_t>();
   if (!flags.junit.empty() && !absl::IsCancelled(compared.status())) {
     const absl::StatusOr<EqualResult> result =
         compared.ok() ? absl::StatusOr<EqualResult>(compared->result) : compared.status();
     RETURN_IF_ERROR(
-        WriteText(flags.junit, JUnitReport(flags.a, flags.b, result, absl::ToDoubleSeconds(absl::Now() - start))));
+        WriteText(flags.junit, JUnitReport(flags.a, flags.b, result, dims, absl::ToDoubleSeconds(absl::Now() - start))));
   }
   if (!compared.ok()) return compared.status();
   const auto& [a, b, result, seconds] = *compared;
 
-  console.Result(absl::StrFormat("%s  %s and %s%s (%.1f s)", EqualityName(result.equality), flags.a, flags.b,
-                                 result.equality == Equality::kProved ? ", over the real numbers" : "", seconds));
+  const char* const over = result.equality == Equality::kProved ? ", over the real numbers" : "";
+  console.Result(absl::StrFormat("%s  %s and %s%s%s (%.1f s)", EqualityName(result.equality), flags.a, flags.b, over,
+                                 SizesText(dims), seconds));
   if (!a.opaque.empty()) {
     console.Result(absl::StrFormat("opaque:    %s of each, taken for functions of which nothing is known",
                                    Counted(a.opaque.size(), "node")));
@@ -316,6 +325,7 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   if (result.time_out)
     console.Warning(absl::StrFormat("the time limit of %g s ended the search for a proof", flags.time_limit));
   console.json() = ToJson(result);
+  console.json()["dims"] = dims;
   if (result.within_rounding) {
     const ModelDifference& difference = *result.within_rounding;
     console.Result(

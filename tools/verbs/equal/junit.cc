@@ -35,7 +35,7 @@ std::string DetailsOf(const EqualResult& result) {
 }  // namespace
 
 std::string JUnitReport(const std::string& a, const std::string& b, const absl::StatusOr<EqualResult>& result,
-                        double seconds) {
+                        const std::map<std::string, int64_t>& dims, double seconds) {
   const bool failed = result.ok() && result->equality != Equality::kProved;
   std::string text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
   absl::StrAppendFormat(&text,
@@ -43,6 +43,13 @@ std::string JUnitReport(const std::string& a, const std::string& b, const absl::
                         failed, !result.ok());
   absl::StrAppendFormat(&text, "<testcase classname=\"rewright.equal\" name=\"%s = %s\" time=\"%.3f\">\n", XmlText(a),
                         XmlText(b), seconds);
+  if (!dims.empty()) {
+    absl::StrAppend(&text, "<properties>");
+    for (const auto& [name, size] : dims) {
+      absl::StrAppendFormat(&text, "<property name=\"%s\" value=\"%d\"/>", XmlText(name), size);
+    }
+    absl::StrAppend(&text, "</properties>\n");
+  }
   if (!result.ok()) {
     absl::StrAppendFormat(&text, "<error message=\"%s\"/>\n", XmlText(std::string(result.status().message())));
   } else if (failed) {

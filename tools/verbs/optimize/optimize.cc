@@ -292,8 +292,7 @@ std::vector<std::string> Texts(const OptimizedModel& result, const OtherRuntimes
 }
 
 void ReportNarrowing(const Narrowing& narrowing, Console& console) {
-  console.Result("16 bits:  " + narrowing.verdict);
-  if (!narrowing.graph) return;
+  if (!narrowing.graph) return console.Result("16 bits:  " + narrowing.verdict);
   console.Result(absl::StrFormat("error:    %.2g of the largest element, measured; typical %.2g, estimated",
                                  narrowing.measured, narrowing.estimated));
   std::vector<std::string> wide;
@@ -339,12 +338,14 @@ void Report(const OptimizeFlags& flags, const ImportedModel& model, const Optimi
     console.Result("outputs:  those of the original");
   } else if (!flags.settings.check) {
     console.Result("outputs:  not checked");
+  } else if (result.narrowing && result.narrowing->graph) {
+    console.Result(absl::StrFormat("outputs:  %s: %.3g", report.check.text, report.check.max_rel_diff));
   } else if (report.check.done) {
     console.Result(
         absl::StrFormat("outputs:  equal within tolerance, largest difference %.3g (%.3g of the largest "
                         "element)",
                         report.check.max_abs_diff, report.check.max_rel_diff));
-  } else if (!result.narrowing || !result.narrowing->graph) {  // whose line tells the error
+  } else {
     console.Result(absl::StrCat("outputs:  not checked: ", report.check.text));
   }
   if (result.proof) {
