@@ -185,12 +185,12 @@ const std::vector<AlgebraClaim>& AlgebraClaims() {
                  {{{}, Guard::True(), negated(s.X({s.V(s.i)}))}, {{}, Guard::True(), negated(s.Y({s.V(s.i)}))}});
          const Family family{{s.v}, Below(s.V(s.v), s.V(s.n)), negated(s.X({s.V(s.v)}))};
          MaxOver(s.ctx(), {family});
-         ArgmaxOver(s.ctx(), family);
+         ArgmaxOver(s.ctx(), family, s.V(s.v));
        }},
       {"place-of-largest-floor", kPlain,
        [](Scene& s) {
          const NormalForm rounded = AtomForm(s.Fn("floor", s.X({s.V(s.v)})));
-         ArgmaxOver(s.ctx(), {{s.v}, Below(s.V(s.v), s.V(s.n)), rounded});
+         ArgmaxOver(s.ctx(), {{s.v}, Below(s.V(s.v), s.V(s.n)), rounded}, s.V(s.v));
        }},
       // x to the power of n.
       {"product-of-equals", kPlain,
@@ -215,7 +215,7 @@ const std::vector<AlgebraClaim>& AlgebraClaims() {
       {"place-of-largest-increasing", kPlain,
        [](Scene& s) {
          const NormalForm image = AtomForm(s.Fn("any_increasing", s.X({s.V(s.v)})));
-         ArgmaxOver(s.ctx(), {{s.v}, Below(s.V(s.v), s.V(s.n)), image});
+         ArgmaxOver(s.ctx(), {{s.v}, Below(s.V(s.v), s.V(s.n)), image}, s.V(s.v));
        }},
       // ---- which terms cancel, and queries in which elements are uninterpreted
       {"two-elements", kPlain,
