@@ -154,6 +154,7 @@ class Space {
 
  private:
   friend class FormBuilder;
+  friend bool IsNonNegative(const Form& form);
   struct Hash {
     size_t operator()(const Atom* atom) const;
   };
@@ -164,6 +165,7 @@ class Space {
 
   std::deque<Atom> atoms_;
   absl::flat_hash_set<const Atom*, Hash, Equal> interned_;
+  absl::flat_hash_map<Form, bool> non_negative_;  // answers of IsNonNegative about forms with symbols
   int fresh_ = 0;
 };
 

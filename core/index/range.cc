@@ -198,7 +198,10 @@ bool IsNonNegative(const Form& form) {
   if (RangeOf(form).low >= 0) return true;
   const auto is_symbolic = [](const Form::Term& term) { return term.atom->symbolic; };
   if (std::none_of(form.terms().begin(), form.terms().end(), is_symbolic)) return false;
-  return IsNonNegativePolynomial(BoundOf(form, /*upper=*/false));
+  Space& space = *form.terms().front().atom->space;
+  if (const auto known = space.non_negative_.find(form); known != space.non_negative_.end()) return known->second;
+  const bool answer = IsNonNegativePolynomial(BoundOf(form, /*upper=*/false));
+  return space.non_negative_[form] = answer;
 }
 
 int64_t Magnitude(const Form& form) {

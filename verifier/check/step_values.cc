@@ -303,6 +303,7 @@ double ElementValues::Function(const std::string& name, const std::vector<double
   if (name == "zero") return zero ? 1 : 0;
   if (name == "floor") return std::floor(x + 1e-9);
   if (name == "ceil") return std::ceil(x - 1e-9);
+  if (name.starts_with("truncate_")) return x < 0 ? std::ceil(x - 1e-9) : std::floor(x + 1e-9);
   if (name.starts_with("wrap_")) return Wrapped(x, name);
   const size_t dot = name.find('.');
   if (dot != std::string::npos) {

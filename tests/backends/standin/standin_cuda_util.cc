@@ -186,9 +186,7 @@ bool Fails(const char* function) {
   gpu.observed.calls_of[function].push_back(gpu.observed.calls);
   return gpu.observed.calls++ == gpu.settings.fail_at || gpu.lost;
 }
-bool Lost() { return gpu.lost; }
 void Lose() { gpu.lost = true; }
-bool Capturing() { return gpu.origin != nullptr; }
 
 OpenMemory::OpenMemory() {
   if (gpu.access++ == 0) CHECK(mprotect(gpu.space, gpu.next + 4096, PROT_READ | PROT_WRITE) == 0);

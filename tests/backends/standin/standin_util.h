@@ -54,9 +54,7 @@ int Live();  // objects of all kinds
 void Misuse(const std::string& what);
 // The next call that can fail, of the function that asks: true where it does. From any thread.
 bool Fails(const char* function = __builtin_FUNCTION());
-bool Lost();  // a lasting error was left
 void Lose();
-bool Capturing();
 
 // While one lives, device memory can be read and written.
 class OpenMemory {

@@ -20,7 +20,6 @@ namespace {
 
 class SolveTest : public testing::Test {
  protected:
-  static const Atom* AtomOf(const Form& variable) { return variable.AsAtom(); }
   static std::vector<const Atom*> AtomsOf(const std::vector<Form>& variables) {
     std::vector<const Atom*> atoms;
     for (const Form& variable : variables) atoms.push_back(variable.AsAtom());

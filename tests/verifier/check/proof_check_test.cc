@@ -219,6 +219,18 @@ TEST(ProofCheck, PlacesOfAMergedAxis) {
   }
 }
 
+// A real attribute that fills a tensor of integers is truncated.
+TEST(ProofCheck, FillsOfIntegers) {
+  std::vector<std::string> lines =
+      absl::StrSplit(TextOf("rule fill pad(relu(x: i64[n]), before=[2], after=[0], value=?v)\n"
+                            "  => concat(pad(x, before=[2], after=[0 - n], value=?v), relu(x), axis=0)\n"),
+                     '\n');
+  lines.resize(lines.size() - 2);
+  EXPECT_EQ(Refused(lines), "");
+  for (std::string& line : lines) line = absl::StrReplaceAll(line, {{"truncate_i64", "exp"}});
+  EXPECT_NE(Refused(lines), "");
+}
+
 // A number of the line, one more or less; or another sign or kind of a guard.
 std::string Altered(const std::string& line, Rng& rng) {
   std::vector<size_t> places;
