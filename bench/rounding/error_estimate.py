@@ -10,8 +10,8 @@ at, the largest of each output among them, on two seeds of inputs: the interpret
 f64. Columns: `looks`; `above`, how many errors are above the worst case; `ratio`, the root of the mean square of error
 / typical, which is 1 of an estimate that is right; `slack`, the median of worst case / error; `decisions` that are not
 covered; `times`, what one look takes in forward passes of the interpreter, by CPU time (the least of three, without
-preparation), `forward_ms` and `prepare_ms`, what comes before it. Exports have inputs of the size that they were
-exported with.
+preparation, both after a run in f64), `forward_ms` and `prepare_ms`, what comes before it. Exports have inputs of the
+size that they were exported with.
 """
 import argparse
 import json

@@ -78,10 +78,11 @@ struct ErrorEstimate {
   std::vector<std::string> blocked;    // nodes that have no derivative: errors before them are left out
   // Nodes whose results exceed the largest number of the type and become infinities.
   std::vector<std::string> overflows;
-  // CPU seconds of the one run that gives all of this, and of its preparation: facts, derivatives, compilation.
+  // CPU seconds of the one run that gives all of this, and of its preparation: facts, derivatives, and compilation but
+  // for the interpreter's, which is part of its run.
   double run_seconds = 0;
   double prepare_seconds = 0;
-  double forward_seconds = 0;  // with `measure`: of one run of the graph by the interpreter
+  double forward_seconds = 0;  // with `measure`, as run_seconds then: of one run, after one in f64
 };
 
 // Estimates the errors; `inputs` are in the order of Graph::inputs(). Errors: those of running the graph; an operator

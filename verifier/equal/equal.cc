@@ -88,8 +88,8 @@ class ModelComparison {
 
   // ---------------------------------------------------------------- inputs
 
-  // Number 0 and odd ones are drawn as inputs of a model are; the others are large, sparse, small, or of one sign. Those
-  // behind the trials lie around the numbers of the models, one group after the other.
+  // Number 0 and odd ones are drawn as inputs of a model are; the others are large, sparse, small, or of one sign.
+  // Those behind the trials lie around the numbers of the models, one group after the other.
   int KindOf(int number) const {
     if (number > options_.trials) return kAround;
     return number == 0 || number % 2 == 1 ? 0 : 1 + (number / 2 - 1) % 5;
