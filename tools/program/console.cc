@@ -124,7 +124,7 @@ void Console::Transient(const std::string& line) {
   if (quiet_ || !terminal_) return;
   // A line that is as wide as the terminal would move on to the next one, and stay there.
   const int columns = TerminalWidth(STDERR_FILENO);
-  const std::string shown = columns > 1 ? line.substr(0, static_cast<size_t>(columns) - 1) : line;
+  const std::string shown = columns > 1 ? WholeWords(line, static_cast<size_t>(columns) - 1) : line;
   if (!transient_.empty() || !shown.empty()) std::cerr << "\r\033[K" << shown << std::flush;
   transient_ = shown;
 }

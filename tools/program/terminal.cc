@@ -32,6 +32,12 @@ int TerminalWidth(int descriptor) {
   return size.ws_col;
 }
 
+std::string WholeWords(const std::string& line, size_t columns) {
+  if (line.size() <= columns) return line;
+  const size_t end = line.rfind(' ', columns);
+  return line.substr(0, end == std::string::npos ? columns : end);
+}
+
 bool HasColors(int descriptor) {
   if (isatty(descriptor) != 1) return false;
   const char* const refused = std::getenv("NO_COLOR");

@@ -77,10 +77,12 @@ def main():
                        check=True, stdout=subprocess.DEVNULL)
         for columns in (60, 80, 120):
             shown = on_terminal(["optimize", model, "--budget", "100000", "--cost", "analytic:zen3"], columns,
-                                until=r"%.*graphs.*\r")
+                                until=r"% .*searching.*\r")
             lines = [line for line in shown.split("\r") if "optimize" in line and "%" in line]
             good &= check(lines, f"progress is shown at {columns} columns")
             good &= check(widest("\n".join(lines)) < columns, f"progress fits {columns} columns")
+            totals = re.findall(r"\d of (\d+)", "\n".join(lines))
+            good &= check(len(set(totals)) == 1, f"numbers are whole at {columns} columns {set(totals)}")
         small = os.path.join(folder, "small.onnx")
         subprocess.run([PROGRAM, "zoo", "mlp", "--layers", "1", "-o", small, "--quiet"], check=True,
                        stdout=subprocess.DEVNULL)
