@@ -80,7 +80,8 @@ void Summary(const ReportPage& page, const OptimizeReport& report, HtmlPage& htm
     const std::string largest = report.check.max_abs_diff > 0
                                     ? absl::StrFormat("largest difference %.3g, ", report.check.max_abs_diff)
                                     : std::string();
-    html.Note(absl::StrFormat("%s%.3g of the largest element; %s", largest, report.check.max_rel_diff, report.check.text));
+    html.Note(
+        absl::StrFormat("%s%.3g of the largest element; %s", largest, report.check.max_rel_diff, report.check.text));
   }
 
   if (!page.proof.empty()) {

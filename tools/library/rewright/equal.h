@@ -30,8 +30,8 @@ struct EqualSettings {
 struct EqualJudgement {
   std::string answer;   // proved, different, open, equal up to constants
   std::string summary;  // a few lines for people
-  // The sizes of symbolic dimensions of which the answer tells. Those that were not given are 3, or 1 where a model does
-  // not admit that.
+  // The sizes of symbolic dimensions of which the answer tells. Those that were not given are 3, or 1 where a model
+  // does not admit that.
   std::map<std::string, std::int64_t> dims;
   // Set where the models are different: an output with an element of both, the difference that rounding explains, and
   // the first application of the second model that computes something else.

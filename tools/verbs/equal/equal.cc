@@ -300,8 +300,8 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   if (!flags.junit.empty() && !absl::IsCancelled(compared.status())) {
     const absl::StatusOr<EqualResult> result =
         compared.ok() ? absl::StatusOr<EqualResult>(compared->result) : compared.status();
-    RETURN_IF_ERROR(
-        WriteText(flags.junit, JUnitReport(flags.a, flags.b, result, dims, absl::ToDoubleSeconds(absl::Now() - start))));
+    const double passed = absl::ToDoubleSeconds(absl::Now() - start);
+    RETURN_IF_ERROR(WriteText(flags.junit, JUnitReport(flags.a, flags.b, result, dims, passed)));
   }
   if (!compared.ok()) return compared.status();
   const auto& [a, b, result, seconds] = *compared;
