@@ -166,8 +166,8 @@ Action DeclareReduce(CommandLine& line) {
   const Flag rtol =
       line.AddReal("--rtol", &flags->tolerance.rtol, 0, 1e9, "With --by run: relative tolerance (default 1e-3)");
   const Flag atol = line.AddReal("--atol", &flags->tolerance.atol, 0, 1e300,
-                                 "With --by run: absolute tolerance (default: 1e-4 times the largest element; 8 roundings "
-                                 "of it in 16 bits)");
+                                 "With --by run: absolute tolerance (default: 1e-4 times the largest element; 8 "
+                                 "roundings of it in 16 bits)");
   return [flags, rtol, atol](Session& session) -> absl::StatusOr<Answer> {
     if (flags->by != "run" && (rtol.given() || atol.given())) {
       return absl::InvalidArgumentError("--rtol and --atol: found --by equal, expected --by run");
