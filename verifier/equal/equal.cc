@@ -132,10 +132,10 @@ class ModelComparison {
 
   // Finds the elements of each output that differ by more than the known weights explain: the one that differs most,
   // and those that differ most in relation to the allowed difference and to their own size, as which a run rounds
-  // them. Infinities of large inputs are not counted:
-  // f64 overflows as well.
+  // them. Infinities of large inputs are not counted: f64 overflows as well.
   absl::StatusOr<std::vector<Apart>> FindApart(const NamedTensors& inputs, const std::vector<Tensor>& a,
-                                               const std::vector<Tensor>& b, const Graph& graph_b, bool large) {
+                                               const std::vector<Tensor>& b, const Graph& graph_a, const Graph& graph_b,
+                                               bool large) {
     const auto by = [&](size_t o, int64_t i) {
       if (!IsFloating(a[o].dtype()))
         return a[o].AtInt(i) == b[o].AtInt(i) ? 0.0 : std::max(1.0, Distance(a[o], b[o], i));
@@ -156,7 +156,7 @@ class ModelComparison {
     }
     std::vector<Apart> found;
     if (!any) return found;
-    const KnownRounding rounding(joint_.a, graph_b, options_.seed, options_.threads);
+    const KnownRounding rounding(graph_a, graph_b, options_.seed, options_.threads);
     ASSIGN_OR_RETURN(const std::vector<Tensor> allowed, rounding.Allowed(inputs, a, b, Chooses()));
     for (size_t o = 0; o < a.size(); ++o) {
       std::optional<Apart> most, clearest, sharpest;
@@ -200,7 +200,7 @@ class ModelComparison {
       ASSIGN_OR_RETURN(const NamedTensors inputs, Draw(number));
       const auto a = InF64(joint_.a, inputs), b = InF64(joint_.b, inputs);
       if (!a.ok() || !b.ok()) continue;
-      ASSIGN_OR_RETURN(const std::vector<Apart> apart, FindApart(inputs, *a, *b, joint_.b, /*large=*/false));
+      ASSIGN_OR_RETURN(const std::vector<Apart> apart, FindApart(inputs, *a, *b, joint_.a, joint_.b, /*large=*/false));
       differs += std::any_of(apart.begin(), apart.end(), [&](const Apart& one) { return one.output == output; });
     }
     return differs >= kMostDraws;
@@ -216,7 +216,7 @@ class ModelComparison {
                      const Graph& graph_b) {
     ++result_.trials;
     const bool large = KindOf(number) == 1 || KindOf(number) == kAround;
-    ASSIGN_OR_RETURN(const std::vector<Apart> found, FindApart(inputs, a, b, graph_b, large));
+    ASSIGN_OR_RETURN(const std::vector<Apart> found, FindApart(inputs, a, b, joint_.a, graph_b, large));
     for (const Apart& apart : found) {
       const Output& output = joint_.a.outputs()[apart.output];
       ModelDifference difference;
@@ -246,7 +246,7 @@ class ModelComparison {
         const std::string& name = joint_.a.node(input.node).name;
         difference.inputs.emplace_back(name, inputs.at(name));
       }
-      ASSIGN_OR_RETURN(difference.first, FirstApart(inputs));
+      ASSIGN_OR_RETURN(difference.first, FirstApart(inputs, large));
       result_.difference = std::move(difference);
       result_.equality = Equality::kDifferent;
       return absl::OkStatus();
@@ -267,49 +267,79 @@ class ModelComparison {
                         absl::StrJoin(operands, ", "), attrs.empty() ? "" : ", ", attrs, ")");
   }
 
-  // Names the first application of B that A does not have, whose signature no value of A has, and all of whose operands
-  // A has. If a tensor of A has its name, names the element that differs most.
-  absl::StatusOr<std::string> FirstApart(const NamedTensors& inputs) const {
+  // The value of A that a value of B ought to be: the one of its name and type, unless another one alone looks like it.
+  std::optional<Value> CounterpartOf(Value value, const std::map<std::string, Value>& named) const {
+    if (joint_.a.contains(value.node)) return value;
+    const std::optional<Value> candidate = CandidateOf(value);
+    const auto name = joint_.names_b.find(value);
+    const auto other = name == joint_.names_b.end() ? named.end() : named.find(name->second);
+    if (other == named.end() || KeyOf(other->second) != KeyOf(value)) return candidate;
+    return candidate && !LookAlike(other->second, value) ? candidate : other->second;
+  }
+
+  bool LookAlike(Value a, Value b) const {
+    const auto in_a = signatures_.find(a), in_b = signatures_.find(b);
+    return in_a != signatures_.end() && in_b != signatures_.end() && Close(in_a->second, in_b->second);
+  }
+
+  // Values of B beside their counterparts in A, with the elements that rounding of known values does not explain.
+  struct Counterparts {
+    absl::flat_hash_map<Value, std::string> apart;  // "at [0,3] 1.5 in A, 2 in B"
+    absl::flat_hash_set<Value> alike;
+  };
+  absl::StatusOr<Counterparts> CompareValues(const NamedTensors& inputs, bool large) {
     std::map<std::string, Value> named;
     for (const auto& [value, name] : joint_.names_a) {
       if (joint_.a.contains(value.node)) named.emplace(name, value);
     }
-    absl::flat_hash_set<Value> met;
-    std::string fallback;
+    std::vector<Output> of_a, of_b;
+    for (NodeId id : joint_.b.nodes()) {
+      if (!joint_.b.IsRun(joint_.b.node(id))) continue;
+      for (int32_t k = 0; k < static_cast<int32_t>(joint_.b.node(id).outputs.size()); ++k) {
+        const std::optional<Value> counterpart = CounterpartOf({id, k}, named);
+        if (!counterpart) continue;
+        of_a.push_back({*counterpart, ""});
+        of_b.push_back({{id, k}, ""});
+      }
+    }
+    const Graph graph_a(arena_, joint_.a.inputs(), of_a), graph_b(arena_, joint_.a.inputs(), of_b);
+    ASSIGN_OR_RETURN(const std::vector<Tensor> a, InF64(graph_a, inputs));
+    ASSIGN_OR_RETURN(const std::vector<Tensor> b, InF64(graph_b, inputs));
+    ASSIGN_OR_RETURN(const std::vector<Apart> found, FindApart(inputs, a, b, graph_a, graph_b, large));
+    Counterparts values;
+    for (const Apart& apart : found) {
+      const Tensor &x = a[apart.output], &y = b[apart.output];
+      values.apart.try_emplace(of_b[apart.output].value,
+                               absl::StrFormat("at [%s] %.9g in A, %.9g in B",
+                                               absl::StrJoin(PositionOf(x.shape(), apart.at), ","), x.At(apart.at),
+                                               y.At(apart.at)));
+    }
+    for (const Output& output : of_b) {
+      if (!values.apart.contains(output.value)) values.alike.insert(output.value);
+    }
+    return values;
+  }
+
+  // Names the first application of B whose operands A has and whose result A has not, with an element that differs. One
+  // without a counterpart in A is named if there is no other: B may compute in another way.
+  absl::StatusOr<std::string> FirstApart(const NamedTensors& inputs, bool large) {
+    ASSIGN_OR_RETURN(const Counterparts values, CompareValues(inputs, large));
+    std::string without;
     for (NodeId id : joint_.b.nodes()) {
       const Node& node = joint_.b.node(id);
-      if (!joint_.b.IsRun(node)) continue;
-      bool begins = true, looks_alike = true;
-      for (Value operand : node.operands) {
-        begins =
-            begins && (arena_->node(operand.node).op == nullptr || arena_->IsKnown(operand) || met.contains(operand));
-      }
-      std::optional<std::pair<Value, Value>> same_name;
+      const bool begins = std::all_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
+        return arena_->node(operand.node).op == nullptr || arena_->IsKnown(operand) || values.alike.contains(operand);
+      });
+      if (!joint_.b.IsRun(node) || !begins) continue;
       for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
-        const Value value{id, k};
-        if (joint_.a.contains(id) || CandidateOf(value)) {
-          met.insert(value);
-          continue;
-        }
-        looks_alike = false;
-        const auto name = joint_.names_b.find(value);
-        const auto other = name == joint_.names_b.end() ? named.end() : named.find(name->second);
-        if (other != named.end() && arena_->type(other->second) == arena_->type(value)) {
-          same_name = {{other->second, value}};
-        }
+        if (values.alike.contains(Value{id, k})) continue;
+        const std::string text = Describe(joint_.b, id, joint_.names_b);
+        const auto apart = values.apart.find(Value{id, k});
+        if (apart != values.apart.end()) return absl::StrCat(text, ": ", apart->second);
+        if (without.empty()) without = text;
       }
-      if (looks_alike) continue;
-      if (begins && fallback.empty()) fallback = Describe(joint_.b, id, joint_.names_b);
-      if (!same_name) continue;
-      const Graph both(arena_, joint_.a.inputs(), {{same_name->first, ""}, {same_name->second, ""}});
-      ASSIGN_OR_RETURN(const std::vector<Tensor> values,
-                       InterpretGraph(both, inputs, {.precision = Precision::kFloat64, .threads = options_.threads}));
-      const int64_t worst = std::max<int64_t>(0, Compare(values[0], values[1]).worst);
-      return absl::StrFormat("%s: at [%s] %.9g in A, %.9g in B", Describe(joint_.b, id, joint_.names_b),
-                             absl::StrJoin(PositionOf(values[0].shape(), worst), ","), values[0].At(worst),
-                             values[1].At(worst));
     }
-    return fallback;
+    return without;
   }
 
   // Attacks the open outputs with B over the values of A to which values of B are proved equal: only open values may
@@ -417,12 +447,10 @@ class ModelComparison {
 
   // The first value of A with the same signature as a value of B.
   std::optional<Value> CandidateOf(Value value) const {
-    const auto signature = signatures_.find(value);
-    if (signature == signatures_.end()) return std::nullopt;
     const auto alike = by_type_.find(KeyOf(value));
     if (alike == by_type_.end()) return std::nullopt;
     for (Value other : alike->second) {
-      if (Close(signatures_.at(other), signature->second)) return other;
+      if (LookAlike(other, value)) return other;
     }
     return std::nullopt;
   }
