@@ -88,8 +88,8 @@ class ModelComparison {
 
   // ---------------------------------------------------------------- inputs
 
-  // Number 0 and odd ones are drawn as inputs of a model are; the others are large, sparse, small, or of one sign. Those
-  // behind the trials lie around the numbers of the models, one group after the other.
+  // Number 0 and odd ones are drawn as inputs of a model are; the others are large, sparse, small, or of one sign.
+  // Those behind the trials lie around the numbers of the models, one group after the other.
   int KindOf(int number) const {
     if (number > options_.trials) return kAround;
     return number == 0 || number % 2 == 1 ? 0 : 1 + (number / 2 - 1) % 5;
@@ -282,64 +282,78 @@ class ModelComparison {
     return in_a != signatures_.end() && in_b != signatures_.end() && Close(in_a->second, in_b->second);
   }
 
-  // Values of B beside their counterparts in A, with the elements that rounding of known values does not explain.
-  struct Counterparts {
-    absl::flat_hash_map<Value, std::string> apart;  // "at [0,3] 1.5 in A, 2 in B"
-    absl::flat_hash_set<Value> alike;
-  };
-  absl::StatusOr<Counterparts> CompareValues(const NamedTensors& inputs, bool large) {
+  // Values of B with their counterparts in A, in the order of B.
+  using Counterparts = std::vector<std::pair<Value, Value>>;
+  Counterparts FindCounterparts() const {
     std::map<std::string, Value> named;
     for (const auto& [value, name] : joint_.names_a) {
       if (joint_.a.contains(value.node)) named.emplace(name, value);
     }
-    std::vector<Output> of_a, of_b;
+    Counterparts pairs;
     for (NodeId id : joint_.b.nodes()) {
-      if (!joint_.b.IsRun(joint_.b.node(id))) continue;
-      for (int32_t k = 0; k < static_cast<int32_t>(joint_.b.node(id).outputs.size()); ++k) {
-        const std::optional<Value> counterpart = CounterpartOf({id, k}, named);
-        if (!counterpart) continue;
-        of_a.push_back({*counterpart, ""});
-        of_b.push_back({{id, k}, ""});
+      const Node& node = joint_.b.node(id);
+      for (int32_t k = 0; joint_.b.IsRun(node) && k < static_cast<int32_t>(node.outputs.size()); ++k) {
+        if (const std::optional<Value> other = CounterpartOf({id, k}, named)) pairs.push_back({{id, k}, *other});
       }
+    }
+    return pairs;
+  }
+
+  // By number of a pair that rounding of known values does not explain: an element, "at [0,3] 1.5 in A, 2 in B".
+  absl::StatusOr<std::map<size_t, std::string>> ComparePairs(const Counterparts& pairs, const NamedTensors& inputs,
+                                                             bool large) {
+    std::vector<Output> of_a, of_b;
+    for (const auto& [value, other] : pairs) {
+      of_a.push_back({other, ""});
+      of_b.push_back({value, ""});
     }
     const Graph graph_a(arena_, joint_.a.inputs(), of_a), graph_b(arena_, joint_.a.inputs(), of_b);
     ASSIGN_OR_RETURN(const std::vector<Tensor> a, InF64(graph_a, inputs));
     ASSIGN_OR_RETURN(const std::vector<Tensor> b, InF64(graph_b, inputs));
     ASSIGN_OR_RETURN(const std::vector<Apart> found, FindApart(inputs, a, b, graph_a, graph_b, large));
-    Counterparts values;
-    for (const Apart& apart : found) {
-      const Tensor &x = a[apart.output], &y = b[apart.output];
-      values.apart.try_emplace(of_b[apart.output].value,
-                               absl::StrFormat("at [%s] %.9g in A, %.9g in B",
-                                               absl::StrJoin(PositionOf(x.shape(), apart.at), ","), x.At(apart.at),
-                                               y.At(apart.at)));
+    std::map<size_t, std::string> apart;
+    for (const Apart& one : found) {
+      const Tensor& x = a[one.output];
+      apart.try_emplace(one.output, absl::StrFormat("at [%s] %.9g in A, %.9g in B",
+                                                    absl::StrJoin(PositionOf(x.shape(), one.at), ","), x.At(one.at),
+                                                    b[one.output].At(one.at)));
     }
-    for (const Output& output : of_b) {
-      if (!values.apart.contains(output.value)) values.alike.insert(output.value);
-    }
-    return values;
+    return apart;
   }
 
   // Names the first application of B whose operands A has and whose result A has not, with an element that differs. One
-  // without a counterpart in A is named if there is no other: B may compute in another way.
+  // without a counterpart in A is named if there is no other: B may compute in another way. Pairs are compared a few at
+  // a time, then twice as many.
   absl::StatusOr<std::string> FirstApart(const NamedTensors& inputs, bool large) {
-    ASSIGN_OR_RETURN(const Counterparts values, CompareValues(inputs, large));
-    std::string without;
-    for (NodeId id : joint_.b.nodes()) {
-      const Node& node = joint_.b.node(id);
-      const bool begins = std::all_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
-        return arena_->node(operand.node).op == nullptr || arena_->IsKnown(operand) || values.alike.contains(operand);
+    const Counterparts pairs = FindCounterparts();
+    absl::flat_hash_set<Value> alike;
+    const auto begins = [&](NodeId id) {
+      const std::vector<Value>& operands = joint_.b.node(id).operands;
+      return std::all_of(operands.begin(), operands.end(), [&](Value operand) {
+        return arena_->node(operand.node).op == nullptr || arena_->IsKnown(operand) || alike.contains(operand);
       });
-      if (!joint_.b.IsRun(node) || !begins) continue;
-      for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
-        if (values.alike.contains(Value{id, k})) continue;
-        const std::string text = Describe(joint_.b, id, joint_.names_b);
-        const auto apart = values.apart.find(Value{id, k});
-        if (apart != values.apart.end()) return absl::StrCat(text, ": ", apart->second);
-        if (without.empty()) without = text;
+    };
+    size_t done = 0;
+    for (size_t size = 8; done < pairs.size(); size *= 2) {
+      const size_t end = std::min(pairs.size(), done + size);
+      const Counterparts some(pairs.begin() + static_cast<int64_t>(done), pairs.begin() + static_cast<int64_t>(end));
+      ASSIGN_OR_RETURN(const auto apart, ComparePairs(some, inputs, large));
+      for (size_t k = 0; k < some.size(); ++k) {
+        const Value value = some[k].first;
+        const auto element = apart.find(k);
+        if (element == apart.end()) {
+          alike.insert(value);
+        } else if (begins(value.node)) {
+          return absl::StrCat(Describe(joint_.b, value.node, joint_.names_b), ": ", element->second);
+        }
       }
+      done = end;
     }
-    return without;
+    for (NodeId id : joint_.b.nodes()) {
+      if (!joint_.b.IsRun(joint_.b.node(id)) || alike.contains(Value{id, 0}) || !begins(id)) continue;
+      return Describe(joint_.b, id, joint_.names_b);
+    }
+    return "";
   }
 
   // Attacks the open outputs with B over the values of A to which values of B are proved equal: only open values may

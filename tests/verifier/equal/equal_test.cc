@@ -469,6 +469,26 @@ TEST(Equal, WhatIsLeftIsPrintedAsARule) {
   EXPECT_THAT(result.open[0].text, Not(HasSubstr("relu")));  // the shared part is cut
 }
 
+// No rule can say what a weight of B is that A has not: only rules about its making help.
+TEST(Equal, AWeightOfOneModelIsNamedWhereAPairIsLeft) {
+  const Graph a = GraphOf("input x: f32[3]\n%0 = tan(x)\noutput y = %0\n");
+  const Graph b = GraphOf(R"(
+input x: f32[3]
+state s: f32[3]
+%0 = sin(x)
+%1 = cos(x)
+%2 = div(%0, %1)
+%3 = add(%2, s)
+%4 = sub(%3, s)
+output y = %4
+)",
+                          {{"s", Elements({3}, 1)}});
+  const EqualResult result = Prove(a, b, /*with_rules=*/false);
+  EXPECT_EQ(result.equality, Equality::kOpen);
+  ASSERT_THAT(result.open, SizeIs(2));  // the quotient is the smaller one
+  EXPECT_THAT(result.open[1].text, StartsWith("# B has the weight s here, which A has not; rules"));
+}
+
 TEST(Equal, SignaturesThatDifferAreNamed) {
   const Graph a = GraphOf("input x: f32[5]\n%0 = relu(x)\noutput y = %0\n");
   const Graph b = GraphOf("input x: f32[6]\n%0 = relu(x)\noutput z = %0\n");
