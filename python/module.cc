@@ -266,6 +266,7 @@ nb::list Infos(const std::vector<TensorInfo>& infos) {
 
 NB_MODULE(_rewright, m) {
   nb::set_leak_warnings(false);  // what PyTorch has compiled lives until the process ends
+  m.attr("__version__") = REWRIGHT_VERSION;
   static PyObject* const kError = PyErr_NewException("rewright.Error", PyExc_RuntimeError, nullptr);
   m.attr("Error") = nb::handle(kError);
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
@@ -381,22 +382,23 @@ NB_MODULE(_rewright, m) {
       },
       nb::arg("text"), nb::arg("time_limit_seconds"));
   nb::class_<EqualJudgement>(m, "EqualJudgement")
-      .def_ro("answer", &EqualJudgement::answer)
-      .def_ro("summary", &EqualJudgement::summary)
-      .def_ro("dims", &EqualJudgement::dims)
-      .def_ro("output", &EqualJudgement::output)
-      .def_ro("at", &EqualJudgement::at)
-      .def_ro("a", &EqualJudgement::a)
-      .def_ro("b", &EqualJudgement::b)
-      .def_ro("tolerance", &EqualJudgement::tolerance)
-      .def_ro("first", &EqualJudgement::first)
-      .def_ro("open", &EqualJudgement::open)
+      .def_ro("answer", &EqualJudgement::answer, "proved, different, open, or equal up to constants")
+      .def_ro("summary", &EqualJudgement::summary, "A few lines for people")
+      .def_ro("dims", &EqualJudgement::dims, "Sizes of symbolic dimensions of which the answer tells")
+      .def_ro("output", &EqualJudgement::output, "Of different models: the output that differs; empty otherwise")
+      .def_ro("at", &EqualJudgement::at, "The place of the element of `output`")
+      .def_ro("a", &EqualJudgement::a, "The element of the first model")
+      .def_ro("b", &EqualJudgement::b, "The element of the second model")
+      .def_ro("tolerance", &EqualJudgement::tolerance, "The difference of the elements that rounding explains")
+      .def_ro("first", &EqualJudgement::first, "The first application of the second model that computes something else")
+      .def_ro("open", &EqualJudgement::open, "The regions that are left, as rules")
       .def("__repr__", [](const EqualJudgement& judgement) { return "<EqualJudgement: " + judgement.answer + ">"; });
   nb::class_<EqualSettings>(m, "EqualSettings")
       .def(nb::init<>())
       .def_rw("dims", &EqualSettings::dims)
       .def_rw("map", &EqualSettings::map)
       .def_rw("fold_defaults", &EqualSettings::fold_defaults)
+      .def_rw("rules", &EqualSettings::rules)
       .def_rw("time_limit_seconds", &EqualSettings::time_limit_seconds)
       .def_rw("seed", &EqualSettings::seed)
       .def_rw("threads", &EqualSettings::threads);

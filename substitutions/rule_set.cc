@@ -227,7 +227,7 @@ absl::StatusOr<RuleSet> RuleSet::FromRules(const std::vector<const Rule*>& rules
       if (taken->second->file != rule->file && PrintLaw(*taken->second) == PrintLaw(*rule)) continue;
       return RuleError(rule->file, rule->line, 1, absl::StrCat("the rule name ", rule->name, " is taken"));
     }
-    if (IsDisabled(*rule, options) || (!rule->proof && options.exact_only)) continue;
+    if (IsDisabled(*rule, options) || rule->expect == "refuted" || (!rule->proof && options.exact_only)) continue;
     // The proof is checked before the class is believed.
     ASSIGN_OR_RETURN(const auto compiled, reader->Compile(*rule, options.trust_unverified));
     const DomainLimits limits = rule->proof ? rule->proof->domain : DomainLimits{};

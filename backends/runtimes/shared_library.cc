@@ -65,8 +65,8 @@ absl::Status LoadLibrary(const LibraryPlaces& places,
     reasons.emplace_back(status.message());  // the next one may be of another version
   }
   return absl::NotFoundError(absl::StrCat("device ", places.runtime, ": no library of ", places.runtime,
-                                          " can be loaded: ", absl::StrJoin(reasons, "; "), " ($", places.variable,
-                                          " names one)"));
+                                          " can be loaded: ", absl::StrJoin(reasons, "; "), " (set ", places.variable,
+                                          " to the path of one)"));
 }
 
 absl::Status FindFunction(void* handle, const LibraryPlaces& places, absl::string_view path, const char* name,

@@ -21,7 +21,7 @@ import numpy
 
 from . import _rewright
 from ._contents import contents as _contents
-from ._rewright import EqualJudgement, Error, OptimizeSummary, RuleJudgement
+from ._rewright import EqualJudgement, Error, OptimizeSummary, RuleJudgement, __version__
 from .program import diff, explain, inspect, report, train
 
 # Where the library looks for onnxruntime, which runs nodes that are not known to it: beside this package. An embedded
@@ -178,9 +178,10 @@ def load(model, **options):
 
 
 def optimize(model, *, settings=None, progress=None, **options):
-    """`load` with the options, then `Model.optimize` with the dict of settings."""
+    """`load`, then `Model.optimize`: takes the options of one and the settings of the other, these also as a dict."""
+    given = {name: options.pop(name) for name in list(options) if hasattr(_rewright.OptimizeSettings, name)}
     loaded = load(model, **options)
-    loaded.optimize(progress=progress, **(settings or {}))
+    loaded.optimize(progress=progress, **given, **(settings or {}))
     return loaded
 
 
@@ -195,7 +196,7 @@ def verify(text, *, time_limit_seconds=60.0):
 def equal(a, b, **settings):
     """Proves that two models compute the same over the real numbers, or shows where they do not.
 
-    Models are given as to `load`. Settings: dims, fold_defaults, time_limit_seconds, seed, threads, map: a dict from
+    Models are given as to `load`. Settings: dims, fold_defaults, rules, time_limit_seconds, seed, threads, map: a dict from
     inputs and outputs of `a` to their names in `b`, where these are others. The result has the answer (proved,
     different, open, equal up to constants), a summary, of different models an output with an element of both, and the
     regions that are open. See docs/equal.md, and rewright.testing for tests.

@@ -4,6 +4,8 @@ from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 import numpy
 
+__version__: str
+
 class Error(RuntimeError): ...
 
 class OptimizeSummary:
@@ -64,6 +66,7 @@ class EqualSettings(TypedDict, total=False):
     dims: Mapping[str, int]
     map: Mapping[str, str]
     fold_defaults: bool
+    rules: Sequence[str]
     time_limit_seconds: float
     seed: int
     threads: int
@@ -111,6 +114,8 @@ class OptimizeSettings(TypedDict, total=False):
     prove: bool
     proof_limit_seconds: float
 
+class _OptimizeOptions(ModelOptions, OptimizeSettings, total=False): ...
+
 class _ModelProto(Protocol):
     def SerializeToString(self) -> bytes: ...
 
@@ -142,7 +147,8 @@ class Session:
 
 def load(model: _Source, **options: Unpack[ModelOptions]) -> Model: ...
 def optimize(model: _Source, *, settings: OptimizeSettings | None = None,
-             progress: Callable[[OptimizeProgress], object] | None = None, **options: Unpack[ModelOptions]) -> Model: ...
+             progress: Callable[[OptimizeProgress], object] | None = None,
+             **options: Unpack[_OptimizeOptions]) -> Model: ...
 def verify(text: str, *, time_limit_seconds: float = 60.0) -> list[RuleJudgement]: ...
 def equal(a: _Source, b: _Source, **settings: Unpack[EqualSettings]) -> EqualJudgement: ...
 def inspect(model: _Source, **settings: Any) -> dict[str, Any]: ...

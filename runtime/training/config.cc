@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
+#include "core/base/suggest.h"
 
 namespace rewright {
 namespace {
@@ -133,7 +134,7 @@ class Fields {
   }
 
   void Require(const std::string& name) {
-    if (json_.is_object() && !Has(name)) Fail(absl::StrCat(At(name), ": is missing"));
+    if (json_.is_object() && !Has(name) && missing_.empty()) missing_ = absl::StrCat(At(name), ": is missing");
   }
   void RequireOneOf(const std::vector<std::string>& names) {
     if (!json_.is_object()) return;
@@ -142,19 +143,24 @@ class Fields {
       if (Has(name)) found.push_back(name);
     }
     if (found.size() == 1) return;
-    Fail(absl::StrCat(Place(), "found ", found.empty() ? "none" : absl::StrJoin(found, " and "), ", expected one of ",
-                      absl::StrJoin(names, ", ")));
+    const std::string wrong =
+        absl::StrCat(Place(), "found ", found.empty() ? "none" : absl::StrJoin(found, " and "), ", expected one of ",
+                     absl::StrJoin(names, ", "));
+    if (!found.empty()) return Fail(wrong);
+    if (missing_.empty()) missing_ = wrong;
   }
   void Fail(const std::string& message) {
     if (status_->ok()) *status_ = absl::InvalidArgumentError(message);
   }
-  // Refuses fields that were not asked for.
+  // Refuses fields that were not asked for, and then an object without a required one: that may be misspelled.
   void Done() {
     if (!json_.is_object()) return;
     for (const auto& [name, value] : json_.items()) {
       if (known_.contains(name)) continue;
-      return Fail(absl::StrCat(At(name), ": is no field; expected ", absl::StrJoin(known_, ", ")));
+      return Fail(absl::StrCat(At(name), ": is no field; expected ", absl::StrJoin(known_, ", "),
+                               DidYouMean(name, {known_.begin(), known_.end()})));
     }
+    if (!missing_.empty()) Fail(missing_);
   }
 
   std::string At(const std::string& name) const { return path_.empty() ? name : absl::StrCat(path_, ".", name); }
@@ -169,6 +175,7 @@ class Fields {
   const std::string path_;
   absl::Status* const status_;
   std::set<std::string> known_;
+  std::string missing_;  // the first error about a required field
 };
 
 constexpr int64_t kMaxSize = int64_t{1} << 24;

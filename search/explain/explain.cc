@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -44,6 +45,14 @@ class Explainer {
     return count;
   }
 
+  static std::vector<NodeId> Covered(const Match& match) {
+    std::vector<NodeId> nodes;
+    for (size_t i = 0; i < match.nodes.size(); ++i) {
+      if (match.rule->nodes()[i].op != nullptr) nodes.push_back(match.nodes[i].node);
+    }
+    return nodes;
+  }
+
   RuleAtNode OfMatch(int rule, NodeId node, const Match& match) {
     RuleAtNode answer{rule, node};
     answer.matched = answer.of = NumOperators(*match.rule);
@@ -62,6 +71,7 @@ class Explainer {
       return answer;
     }
     answer.fit = Fit::kApplies;
+    answer.covered = Covered(match);
     const absl::StatusOr<SiteEstimate> estimate = estimator_.Judge(graph_, *rewrite);
     if (estimate.ok()) {
       answer.seconds = estimate->delta;
@@ -107,6 +117,20 @@ std::vector<RuleAtNode> ExplainRules(const Graph& graph, const RuleIndex& rules,
     }
   }
   return answers;
+}
+
+double SavedAtMost(std::vector<const RuleAtNode*> places) {
+  std::stable_sort(places.begin(), places.end(),
+                   [](const RuleAtNode* a, const RuleAtNode* b) { return a->seconds < b->seconds; });
+  std::set<NodeId> taken;
+  double saved = 0;
+  for (const RuleAtNode* place : places) {
+    const auto is_taken = [&](NodeId id) { return taken.contains(id); };
+    if (place->seconds >= 0 || std::any_of(place->covered.begin(), place->covered.end(), is_taken)) continue;
+    taken.insert(place->covered.begin(), place->covered.end());
+    saved -= place->seconds;
+  }
+  return saved;
 }
 
 }  // namespace rewright

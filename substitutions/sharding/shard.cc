@@ -63,10 +63,12 @@ class Sharder {
 
   absl::Status Place(const Placement& placement) {
     bool some = false;
+    std::vector<std::string> names;
     for (NodeId id : graph_.nodes()) {
       const Node& node = graph_.node(id);
-      if ((node.leaf != LeafKind::kInput && node.leaf != LeafKind::kState) || !Fits(placement.tensor, node.name))
-        continue;
+      if (node.leaf != LeafKind::kInput && node.leaf != LeafKind::kState) continue;
+      names.push_back(node.name);
+      if (!Fits(placement.tensor, node.name)) continue;
       some = true;
       const TensorType& type = node.outputs[0];
       const auto error = [&](const std::string& what) {
@@ -81,9 +83,13 @@ class Sharder {
       ASSIGN_OR_RETURN(values_[leaf], Cut(leaf, placement.axis));
       result_.steps.push_back({"combine-of-partition", node.name, absl::StrCat("axis=", placement.axis)});
     }
-    return some ? absl::OkStatus()
-                : absl::NotFoundError(
-                      absl::StrCat("placement ", placement.tensor, ": no input or weight has that name"));
+    if (some) return absl::OkStatus();
+    constexpr size_t kNamed = 8;
+    const bool more = names.size() > kNamed;
+    if (more) names.resize(kNamed);
+    return absl::NotFoundError(absl::StrCat("placement ", placement.tensor,
+                                            ": no input or weight has that name; there are ",
+                                            absl::StrJoin(names, ", "), more ? ", .." : ""));
   }
 
   // The value, joined from blocks along the axis: combine(partition(value)), unless every device can make its block.

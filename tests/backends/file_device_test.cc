@@ -81,13 +81,13 @@ INSTANTIATE_TEST_SUITE_P(Runtimes, RuntimeTest, testing::Values("onnxruntime", "
 TEST_F(RuntimeErrors, SayWhatWasLookedForAndWhatWasFound) {
   EXPECT_THAT(ErrorWith(kLibrary, "/nonexistent/libonnxruntime.so", "onnxruntime"),
               testing::AllOf(HasSubstr("device onnxruntime: no library"), HasSubstr("/nonexistent/libonnxruntime.so"),
-                             HasSubstr("$REWRIGHT_ONNXRUNTIME names one")));
+                             HasSubstr("set REWRIGHT_ONNXRUNTIME to the path of one")));
   EXPECT_THAT(ErrorWith(kLibrary, "libm.so.6", "onnxruntime"), HasSubstr("libm.so.6 has no function OrtGetApiBase"));
   EXPECT_THAT(ErrorWith(kLibrary, REWRIGHT_OLD_ONNXRUNTIME, "onnxruntime"),
               HasSubstr("found version 1.3.1, expected one that knows the C API of version 12"));
   EXPECT_THAT(ErrorWith(kOpenVino, "/nonexistent/libopenvino_c.so", "openvino"),
               testing::AllOf(HasSubstr("device openvino: no library"), HasSubstr("/nonexistent/libopenvino_c.so"),
-                             HasSubstr("$REWRIGHT_OPENVINO names one")));
+                             HasSubstr("set REWRIGHT_OPENVINO to the path of one")));
   EXPECT_THAT(ErrorWith(kOpenVino, "libm.so.6", "openvino:cpu"),
               HasSubstr("libm.so.6 has no function ov_get_openvino_version"));
 }

@@ -69,6 +69,11 @@ class EqualTest(unittest.TestCase):
         with self.assertRaisesRegex(rewright.Error, "found no input or output picture, expected one of image, y"):
             rewright.equal(RELU_TWICE, other, map={"x": "picture"})
 
+    def test_rules_are_files_or_names_of_those_that_come_along(self):
+        self.assertEqual(rewright.equal(RELU, RELU_TWICE, rules=["core", "laws.rules"], threads=1).answer, "proved")
+        with self.assertRaisesRegex(rewright.Error, "none.rules: No such file"):
+            rewright.equal(RELU, RELU_TWICE, rules=["none.rules"])
+
     def test_models_that_cannot_be_compared_are_an_error(self):
         other = model(("Relu", ["x"], ["y"], {}), shape=("n", 5))
         with self.assertRaisesRegex(rewright.Error, "input x"):

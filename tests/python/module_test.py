@@ -94,7 +94,7 @@ class ModuleTest(unittest.TestCase):
                 self.expect_equal(rewright.load(model, dims={"n": 2}), 2)
 
     def test_optimizes_once_and_runs_at_any_size(self):
-        model = rewright.optimize(self.proto, dims={"n": 4}, settings=self.settings)
+        model = rewright.optimize(self.proto, dims={"n": 4}, rules=["core.rules"], **self.settings)
         self.assertTrue(model.summary.rewritten, model.summary)
         self.assertGreater(len(model.summary.rewrites), 0)
         self.assertEqual(model.inputs, [("x", "float32", ("n", 6))])

@@ -141,6 +141,14 @@ TEST(RuleSetTest, RiskyAndFiniteOnlyRulesAreLeftOut) {
   EXPECT_THAT(RuleSet::FromText(finite, "f", options)->matchers(), SizeIs(1));
 }
 
+TEST(RuleSetTest, RulesThatAreExpectedToBeRefutedAreLeftOut) {
+  const std::string wrong = "rule wrong\n  neg(x) => x\n  expect refuted\n";
+  const auto set = RuleSet::FromText(Proved(kRelu) + "\n" + wrong, "f");
+  ASSERT_TRUE(set.ok()) << set.status();
+  ASSERT_THAT(set->matchers(), SizeIs(1));
+  EXPECT_EQ(set->matchers()[0]->rule().name(), "relu-twice");
+}
+
 TEST(RuleSetTest, RulesAreDisabledByName) {
   LoadOptions options;
   options.trust_unverified = true;

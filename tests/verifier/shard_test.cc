@@ -252,7 +252,7 @@ TEST(Shard, ErrorsNameThePlacement) {
   const auto error = [&](const Placement& placement, int64_t degree) {
     return std::string(Shard(graph, {placement}, degree, std::ref(LawsOfTests())).status().message());
   };
-  EXPECT_THAT(error({"z", 0}, 2), HasSubstr("placement z: no input or weight has that name"));
+  EXPECT_THAT(error({"z", 0}, 2), HasSubstr("placement z: no input or weight has that name; there are x"));
   EXPECT_THAT(error({"x", 2}, 2), HasSubstr("x is f32[4,6], expected an axis 2"));
   EXPECT_THAT(error({"*", 1}, 4), HasSubstr("expected a size along axis 1 that 4 divides"));
   EXPECT_THAT(error({"x", 0}, 0), HasSubstr("found 0 devices"));

@@ -12,6 +12,7 @@
 #include "core/base/threads.h"
 #include "tools/library/border.h"
 #include "tools/library/rewright/equal.h"
+#include "tools/library/rule_paths.h"
 #include "tools/library/settings.h"
 
 namespace rewright {
@@ -19,6 +20,7 @@ namespace rewright {
 absl::StatusOr<OptimizerRules> LoadEqualRules(RuleSettings settings) {
   settings.assume_finite = true;  // laws of real numbers
   settings.baseline = true;
+  for (std::string& file : settings.rules) file = PathOfRules(std::move(file));
   // Rules without a gain for a search are laws all the same.
   for (const char* const name : {"core.rules", "laws.rules"}) {
     ASSIGN_OR_RETURN(std::string shipped, FindRuleFile(name));
@@ -153,7 +155,7 @@ EqualJudgement JudgeEqual(const ModelContents& a, const ModelContents& b, const 
       Throw(absl::InvalidArgumentError(absl::StrCat("there is no symbolic dimension ", name)));
     }
     Take(CheckDefaults(first, second));
-    const OptimizerRules rules = Take(LoadEqualRules({}));
+    const OptimizerRules rules = Take(LoadEqualRules({.rules = settings.rules}));
     EqualOptions options;
     options.rules = RulesForEqual(rules.all.matchers());
     options.time_limit_s = settings.time_limit_seconds;

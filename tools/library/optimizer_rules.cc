@@ -1,21 +1,26 @@
 #include "tools/library/optimizer_rules.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "core/base/status_macros.h"
 #include "core/base/text_hash.h"
 #include "substitutions/language/rule_printer.h"
+#include "tools/library/rule_paths.h"
 
 namespace rewright {
 namespace {
 
 // The files that the settings name, or those that come with the program.
 absl::StatusOr<std::vector<std::string>> FilesOf(const RuleSettings& settings) {
-  if (!settings.rules.empty()) return settings.rules;
+  std::vector<std::string> files = settings.rules;
+  for (std::string& file : files) file = PathOfRules(std::move(file));
+  if (!files.empty()) return files;
   ASSIGN_OR_RETURN(std::string all, FindRuleFile("core.rules"));
   return std::vector<std::string>{std::move(all)};
 }
@@ -39,6 +44,14 @@ absl::Status KeepDisabled(const RuleSettings& settings, const std::vector<std::s
 }
 
 }  // namespace
+
+std::string PathOfRules(std::string name) {
+  if (absl::StrContains(name, '/') || std::filesystem::exists(name)) return name;
+  for (const char* const ending : {"", ".rules"}) {
+    if (absl::StatusOr<std::string> path = FindRuleFile(name + ending); path.ok()) return *std::move(path);
+  }
+  return name;
+}
 
 LoadOptions LoadOptionsOf(const RuleSettings& settings) {
   LoadOptions options;

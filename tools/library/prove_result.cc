@@ -1,5 +1,6 @@
 #include "tools/library/prove_result.h"
 
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -8,10 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/counted.h"
+#include "substitutions/rule_set.h"
 #include "verifier/equal/equal_by_claims.h"
 
 namespace rewright {
@@ -37,10 +40,24 @@ std::vector<std::shared_ptr<const Matcher>> RulesOfPath(const OptimizeReport& re
   return named;
 }
 
-std::string TextOf(const EqualResult& result, double time_limit_s, StopFlag stop) {
+// ", by rules of my.rules": the files of rules that do not come with the program.
+std::string OwnFiles(const std::vector<std::shared_ptr<const Matcher>>& rules) {
+  std::set<std::string> own;
+  for (const auto& matcher : rules) {
+    const std::string& path = matcher->rule().rule().file;
+    const std::string name = std::filesystem::path(path).filename();
+    const absl::StatusOr<std::string> shipped = FindRuleFile(name);
+    std::error_code unknown;
+    const bool is_shipped = shipped.ok() && std::filesystem::equivalent(path, *shipped, unknown);
+    if (!is_shipped && name != "baseline.rules") own.insert(name);
+  }
+  return own.empty() ? "" : ", by rules of " + absl::StrJoin(own, ", ");
+}
+
+std::string TextOf(const EqualResult& result, const std::string& own_files, double time_limit_s, StopFlag stop) {
   if (result.equality == Equality::kProved) {
     const size_t regions = result.regions.size() + static_cast<size_t>(result.regions_by_rules);
-    return absl::StrCat("proved equal as a whole (", Counted(regions, "region"), ")");
+    return absl::StrCat("proved equal as a whole (", Counted(regions, "region"), own_files, ")");
   }
   if (IsStopped(stop)) return "open: interrupted";
   if (result.time_out) return absl::StrFormat("open: not settled within %g s", time_limit_s);
@@ -57,7 +74,8 @@ ResultProof ProveResult(const Graph& original, const OptimizeReport& report, con
   ResultProof proof;
   const absl::Time start = absl::Now();
   EqualOptions options;
-  options.rules = RulesForEqual(RulesOfPath(report, rules));
+  const std::vector<std::shared_ptr<const Matcher>> used = RulesOfPath(report, rules);
+  options.rules = RulesForEqual(used);
   options.time_limit_s = time_limit_s;
   options.folded_weights = false;  // they are folded when the result is written
   options.stop = stop;
@@ -69,7 +87,7 @@ ResultProof ProveResult(const Graph& original, const OptimizeReport& report, con
   }
   proof.result = *std::move(result);
   proof.proved = proof.result.equality == Equality::kProved;
-  proof.text = TextOf(proof.result, time_limit_s, stop);
+  proof.text = TextOf(proof.result, OwnFiles(used), time_limit_s, stop);
   return proof;
 }
 

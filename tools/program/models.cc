@@ -13,12 +13,12 @@
 #include "backends/device_factory.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/base/suggest.h"
 #include "core/ir/random_tensors.h"
 #include "core/onnx/onnx.h"
 #include "tools/library/equal_models.h"
 #include "tools/program/flags.h"
 #include "tools/program/outputs.h"
-#include "tools/program/suggest.h"
 #include "verifier/equal/joint_models.h"
 
 namespace rewright {

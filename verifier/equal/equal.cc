@@ -132,10 +132,10 @@ class ModelComparison {
 
   // Finds the elements of each output that differ by more than the known weights explain: the one that differs most,
   // and those that differ most in relation to the allowed difference and to their own size, as which a run rounds
-  // them. Infinities of large inputs are not counted:
-  // f64 overflows as well.
+  // them. Infinities of large inputs are not counted: f64 overflows as well.
   absl::StatusOr<std::vector<Apart>> FindApart(const NamedTensors& inputs, const std::vector<Tensor>& a,
-                                               const std::vector<Tensor>& b, const Graph& graph_b, bool large) {
+                                               const std::vector<Tensor>& b, const Graph& graph_a, const Graph& graph_b,
+                                               bool large) {
     const auto by = [&](size_t o, int64_t i) {
       if (!IsFloating(a[o].dtype()))
         return a[o].AtInt(i) == b[o].AtInt(i) ? 0.0 : std::max(1.0, Distance(a[o], b[o], i));
@@ -156,7 +156,7 @@ class ModelComparison {
     }
     std::vector<Apart> found;
     if (!any) return found;
-    const KnownRounding rounding(joint_.a, graph_b, options_.seed, options_.threads);
+    const KnownRounding rounding(graph_a, graph_b, options_.seed, options_.threads);
     ASSIGN_OR_RETURN(const std::vector<Tensor> allowed, rounding.Allowed(inputs, a, b, Chooses()));
     for (size_t o = 0; o < a.size(); ++o) {
       std::optional<Apart> most, clearest, sharpest;
@@ -200,7 +200,7 @@ class ModelComparison {
       ASSIGN_OR_RETURN(const NamedTensors inputs, Draw(number));
       const auto a = InF64(joint_.a, inputs), b = InF64(joint_.b, inputs);
       if (!a.ok() || !b.ok()) continue;
-      ASSIGN_OR_RETURN(const std::vector<Apart> apart, FindApart(inputs, *a, *b, joint_.b, /*large=*/false));
+      ASSIGN_OR_RETURN(const std::vector<Apart> apart, FindApart(inputs, *a, *b, joint_.a, joint_.b, /*large=*/false));
       differs += std::any_of(apart.begin(), apart.end(), [&](const Apart& one) { return one.output == output; });
     }
     return differs >= kMostDraws;
@@ -216,7 +216,7 @@ class ModelComparison {
                      const Graph& graph_b) {
     ++result_.trials;
     const bool large = KindOf(number) == 1 || KindOf(number) == kAround;
-    ASSIGN_OR_RETURN(const std::vector<Apart> found, FindApart(inputs, a, b, graph_b, large));
+    ASSIGN_OR_RETURN(const std::vector<Apart> found, FindApart(inputs, a, b, joint_.a, graph_b, large));
     for (const Apart& apart : found) {
       const Output& output = joint_.a.outputs()[apart.output];
       ModelDifference difference;
@@ -246,7 +246,7 @@ class ModelComparison {
         const std::string& name = joint_.a.node(input.node).name;
         difference.inputs.emplace_back(name, inputs.at(name));
       }
-      ASSIGN_OR_RETURN(difference.first, FirstApart(inputs));
+      ASSIGN_OR_RETURN(difference.first, FirstApart(inputs, large));
       result_.difference = std::move(difference);
       result_.equality = Equality::kDifferent;
       return absl::OkStatus();
@@ -267,49 +267,93 @@ class ModelComparison {
                         absl::StrJoin(operands, ", "), attrs.empty() ? "" : ", ", attrs, ")");
   }
 
-  // Names the first application of B that A does not have, whose signature no value of A has, and all of whose operands
-  // A has. If a tensor of A has its name, names the element that differs most.
-  absl::StatusOr<std::string> FirstApart(const NamedTensors& inputs) const {
+  // The value of A that a value of B ought to be: the one of its name and type, unless another one alone looks like it.
+  std::optional<Value> CounterpartOf(Value value, const std::map<std::string, Value>& named) const {
+    if (joint_.a.contains(value.node)) return value;
+    const std::optional<Value> candidate = CandidateOf(value);
+    const auto name = joint_.names_b.find(value);
+    const auto other = name == joint_.names_b.end() ? named.end() : named.find(name->second);
+    if (other == named.end() || KeyOf(other->second) != KeyOf(value)) return candidate;
+    return candidate && !LookAlike(other->second, value) ? candidate : other->second;
+  }
+
+  bool LookAlike(Value a, Value b) const {
+    const auto in_a = signatures_.find(a), in_b = signatures_.find(b);
+    return in_a != signatures_.end() && in_b != signatures_.end() && Close(in_a->second, in_b->second);
+  }
+
+  // Values of B with their counterparts in A, in the order of B.
+  using Counterparts = std::vector<std::pair<Value, Value>>;
+  Counterparts FindCounterparts() const {
     std::map<std::string, Value> named;
     for (const auto& [value, name] : joint_.names_a) {
       if (joint_.a.contains(value.node)) named.emplace(name, value);
     }
-    absl::flat_hash_set<Value> met;
-    std::string fallback;
+    Counterparts pairs;
     for (NodeId id : joint_.b.nodes()) {
       const Node& node = joint_.b.node(id);
-      if (!joint_.b.IsRun(node)) continue;
-      bool begins = true, looks_alike = true;
-      for (Value operand : node.operands) {
-        begins =
-            begins && (arena_->node(operand.node).op == nullptr || arena_->IsKnown(operand) || met.contains(operand));
+      for (int32_t k = 0; joint_.b.IsRun(node) && k < static_cast<int32_t>(node.outputs.size()); ++k) {
+        if (const std::optional<Value> other = CounterpartOf({id, k}, named)) pairs.push_back({{id, k}, *other});
       }
-      std::optional<std::pair<Value, Value>> same_name;
-      for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
-        const Value value{id, k};
-        if (joint_.a.contains(id) || CandidateOf(value)) {
-          met.insert(value);
-          continue;
-        }
-        looks_alike = false;
-        const auto name = joint_.names_b.find(value);
-        const auto other = name == joint_.names_b.end() ? named.end() : named.find(name->second);
-        if (other != named.end() && arena_->type(other->second) == arena_->type(value)) {
-          same_name = {{other->second, value}};
-        }
-      }
-      if (looks_alike) continue;
-      if (begins && fallback.empty()) fallback = Describe(joint_.b, id, joint_.names_b);
-      if (!same_name) continue;
-      const Graph both(arena_, joint_.a.inputs(), {{same_name->first, ""}, {same_name->second, ""}});
-      ASSIGN_OR_RETURN(const std::vector<Tensor> values,
-                       InterpretGraph(both, inputs, {.precision = Precision::kFloat64, .threads = options_.threads}));
-      const int64_t worst = std::max<int64_t>(0, Compare(values[0], values[1]).worst);
-      return absl::StrFormat("%s: at [%s] %.9g in A, %.9g in B", Describe(joint_.b, id, joint_.names_b),
-                             absl::StrJoin(PositionOf(values[0].shape(), worst), ","), values[0].At(worst),
-                             values[1].At(worst));
     }
-    return fallback;
+    return pairs;
+  }
+
+  // By number of a pair that rounding of known values does not explain: an element, "at [0,3] 1.5 in A, 2 in B".
+  absl::StatusOr<std::map<size_t, std::string>> ComparePairs(const Counterparts& pairs, const NamedTensors& inputs,
+                                                             bool large) {
+    std::vector<Output> of_a, of_b;
+    for (const auto& [value, other] : pairs) {
+      of_a.push_back({other, ""});
+      of_b.push_back({value, ""});
+    }
+    const Graph graph_a(arena_, joint_.a.inputs(), of_a), graph_b(arena_, joint_.a.inputs(), of_b);
+    ASSIGN_OR_RETURN(const std::vector<Tensor> a, InF64(graph_a, inputs));
+    ASSIGN_OR_RETURN(const std::vector<Tensor> b, InF64(graph_b, inputs));
+    ASSIGN_OR_RETURN(const std::vector<Apart> found, FindApart(inputs, a, b, graph_a, graph_b, large));
+    std::map<size_t, std::string> apart;
+    for (const Apart& one : found) {
+      const Tensor& x = a[one.output];
+      apart.try_emplace(one.output, absl::StrFormat("at [%s] %.9g in A, %.9g in B",
+                                                    absl::StrJoin(PositionOf(x.shape(), one.at), ","), x.At(one.at),
+                                                    b[one.output].At(one.at)));
+    }
+    return apart;
+  }
+
+  // Names the first application of B whose operands A has and whose result A has not, with an element that differs. One
+  // without a counterpart in A is named if there is no other: B may compute in another way. Pairs are compared a few at
+  // a time, then twice as many.
+  absl::StatusOr<std::string> FirstApart(const NamedTensors& inputs, bool large) {
+    const Counterparts pairs = FindCounterparts();
+    absl::flat_hash_set<Value> alike;
+    const auto begins = [&](NodeId id) {
+      const std::vector<Value>& operands = joint_.b.node(id).operands;
+      return std::all_of(operands.begin(), operands.end(), [&](Value operand) {
+        return arena_->node(operand.node).op == nullptr || arena_->IsKnown(operand) || alike.contains(operand);
+      });
+    };
+    size_t done = 0;
+    for (size_t size = 8; done < pairs.size(); size *= 2) {
+      const size_t end = std::min(pairs.size(), done + size);
+      const Counterparts some(pairs.begin() + static_cast<int64_t>(done), pairs.begin() + static_cast<int64_t>(end));
+      ASSIGN_OR_RETURN(const auto apart, ComparePairs(some, inputs, large));
+      for (size_t k = 0; k < some.size(); ++k) {
+        const Value value = some[k].first;
+        const auto element = apart.find(k);
+        if (element == apart.end()) {
+          alike.insert(value);
+        } else if (begins(value.node)) {
+          return absl::StrCat(Describe(joint_.b, value.node, joint_.names_b), ": ", element->second);
+        }
+      }
+      done = end;
+    }
+    for (NodeId id : joint_.b.nodes()) {
+      if (!joint_.b.IsRun(joint_.b.node(id)) || alike.contains(Value{id, 0}) || !begins(id)) continue;
+      return Describe(joint_.b, id, joint_.names_b);
+    }
+    return "";
   }
 
   // Attacks the open outputs with B over the values of A to which values of B are proved equal: only open values may
@@ -417,12 +461,10 @@ class ModelComparison {
 
   // The first value of A with the same signature as a value of B.
   std::optional<Value> CandidateOf(Value value) const {
-    const auto signature = signatures_.find(value);
-    if (signature == signatures_.end()) return std::nullopt;
     const auto alike = by_type_.find(KeyOf(value));
     if (alike == by_type_.end()) return std::nullopt;
     for (Value other : alike->second) {
-      if (Close(signatures_.at(other), signature->second)) return other;
+      if (LookAlike(other, value)) return other;
     }
     return std::nullopt;
   }

@@ -233,6 +233,18 @@ absl::flat_hash_set<Value> CommonCut(const Arena& arena, const std::vector<std::
   return common;
 }
 
+// The error about a leaf of the right side alone, by its variable: a letter and the number of the node.
+static absl::Status OnlyRight(const Arena& arena, const std::string& variable) {
+  const Node& leaf = arena.node(static_cast<NodeId>(std::stoi(variable.substr(1))));
+  if (leaf.leaf == LeafKind::kInput) {
+    return absl::FailedPreconditionError("# B has a value here that A has not, of the type " +
+                                         leaf.outputs[0].ToString());
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("# B has ", leaf.leaf == LeafKind::kState ? "the weight " + leaf.name : "a number",
+                   " here, which A has not; rules that say where it comes from may be given by --rules"));
+}
+
 absl::StatusOr<Rule> RegionRule(const Region& region, const std::string& name, const SizeNames& left_names,
                                 const SizeNames& right_names) {
   Rule rule;
@@ -245,9 +257,11 @@ absl::StatusOr<Rule> RegionRule(const Region& region, const std::string& name, c
   }
   DeclaredVariables variables;
   rule.lhs = SideWriter(*region.arena, "l", &variables, &rule.conditions, left_names).Write(left);
-  const size_t known = variables.size();
+  const DeclaredVariables of_left = variables;
   rule.rhs = SideWriter(*region.arena, "r", &variables, &rule.conditions, right_names).Write(right);
-  if (variables.size() != known) return absl::FailedPreconditionError("the second side reads what the first does not");
+  for (const auto& [variable, leaf] : variables) {
+    if (!of_left.contains(variable)) return OnlyRight(*region.arena, variable);
+  }
   // Only the first occurrence of a variable is its declaration.
   std::set<std::string> seen;
   ForEachTerm(rule.lhs, [&](TensorTerm& term) { PlaceDeclarations(term, variables, seen); });

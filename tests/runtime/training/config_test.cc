@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
         ErrorCase{R"({"data": {"inputs": {"x": null}}})", "data.inputs: found {}, expected the inputs of the model"},
         ErrorCase{R"({"data": {"inputs": {"x": 3}}})", "data.inputs.x: found 3, expected an object"},
         ErrorCase{R"({"data": {"inputs": {"x": {"scal": 3}}}})",
-                  "data.inputs.x.scal: is no field; expected file, scale, tokens"},
+                  "data.inputs.x.scal: is no field; expected file, scale, tokens; did you mean `scale`?"},
         ErrorCase{R"({"data": {"target": ""}})", "data.target: found \"\", expected a text that is not empty"},
         ErrorCase{R"({"loss": "hinge"})", "loss: found \"hinge\", expected one of cross_entropy, mean_squared_error"},
         ErrorCase{R"({"optimizer": {"kind": "lion"}})",
@@ -142,7 +142,10 @@ INSTANTIATE_TEST_SUITE_P(
         ErrorCase{R"({"non_finite": "ignore"})", "non_finite: found \"ignore\", expected one of stop, skip"},
         ErrorCase{R"({"epoch": 3})",
                   "epoch: is no field; expected checkpoint, data, epochs, loss, model, non_finite, optimizer, seed, "
-                  "steps, validation"}));
+                  "steps, validation; did you mean `epochs`?"},
+        ErrorCase{R"({"epochs": null, "step": 120})",
+                  "step: is no field; expected checkpoint, data, epochs, loss, model, non_finite, optimizer, seed, "
+                  "steps, validation; did you mean `steps`?"}));
 
 TEST(TrainConfigTest, WhatIsNoJsonIsToldWithThePlace) {
   EXPECT_THAT(std::string(ParseTrainConfig("{\n\"a\": }").status().message()), HasSubstr("line 2"));

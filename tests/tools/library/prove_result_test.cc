@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/ir/text.h"
+#include "substitutions/rule_set.h"
 #include "tests/support/parsed_graph.h"
 
 namespace rewright {
@@ -45,6 +46,19 @@ TEST(ProveResult, ARightResultIsProved) {
   const ResultProof proof = ProveResult(sum.original, report, RuleIndex(), kLimit);
   EXPECT_TRUE(proof.proved) << proof.text;
   EXPECT_EQ(proof.text, "proved equal as a whole (1 region)");
+}
+
+// The rules of a file that does not come with the program are its user's to answer for: the file is named.
+TEST(ProveResult, FilesOfOwnRulesAreNamed) {
+  Sum sum;
+  OptimizeReport report = sum.ReportOf(sum.Apply("add", {sum.y, sum.Apply("relu", {sum.x})}));
+  report.search.trace[0].rule = "swap";
+  LoadOptions options;
+  options.trust_unverified = true;
+  const auto rules = RuleSet::FromText("rule swap\n  add(x, y) => add(y, x)\n", "folder/my.rules", options);
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  EXPECT_EQ(ProveResult(sum.original, report, rules->index(), kLimit).text,
+            "proved equal as a whole (1 region, by rules of my.rules)");
 }
 
 // A search by windows puts what it found in many places into one step.

@@ -28,6 +28,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 // Elements from -1 to 1 that depend on the seed.
 Tensor Elements(const Shape& shape, uint64_t seed, double low = -1) {
@@ -36,6 +37,12 @@ Tensor Elements(const Shape& shape, uint64_t seed, double low = -1) {
   std::uniform_real_distribution<double> uniform(low, 1);
   for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.Set(i, uniform(rng));
   return tensor;
+}
+
+Tensor As(DType dtype, const Tensor& tensor) {
+  Tensor result(TensorType{dtype, tensor.shape()});
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) result.Set(i, tensor.At(i));
+  return result;
 }
 
 const std::vector<DirectedRule>& Rules() {
@@ -284,12 +291,6 @@ TEST(Equal, AFoldedWeightThatIsOffIsFound) {
   }
 }
 
-Tensor As(DType dtype, const Tensor& tensor) {
-  Tensor result(TensorType{dtype, tensor.shape()});
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) result.Set(i, tensor.At(i));
-  return result;
-}
-
 // A cast of a weight is a folding that rounds as the narrower type does.
 TEST(Equal, AWeightThroughANarrowTypeIsTheRoundedWeight) {
   const Tensor w = Elements({6, 8}, 1);
@@ -397,6 +398,39 @@ TEST(Equal, TellsWhereModelsPart) {
   EXPECT_THAT(result.difference->inputs, SizeIs(2));
 }
 
+// A weight that differs is named at its first reader, however little it differs and whatever comes behind it.
+TEST(Equal, TheFirstReaderOfAWeightThatDiffersIsNamed) {
+  const Tensor u = Elements({64, 64}, 1), v = Elements({64, 64}, 2);
+  const auto layers = [](const Tensor& first, const Tensor& second) {
+    return GraphOf(R"(
+input x: f32[4,64]
+state u: f32[64,64]
+state v: f32[64,64]
+%0 = matmul(x, u)
+%1 = relu(%0)
+%2 = matmul(%1, v)
+%3 = transpose(%2, perm=[1,0])
+output y = %3
+)",
+                   {{"u", first}, {"v", second}});
+  };
+  const auto changed = [](const Tensor& w, double by) {
+    Tensor other = As(w.dtype(), w);
+    other.Set(70, w.At(70) + by);
+    return other;
+  };
+  const auto first = [&](const Tensor& of_u, const Tensor& of_v) {
+    const EqualResult result = Prove(layers(u, v), layers(of_u, of_v), /*with_rules=*/false);
+    EXPECT_EQ(result.equality, Equality::kDifferent);
+    return result.difference ? result.difference->first : "";
+  };
+  EXPECT_THAT(first(changed(u, 1e-3), v), StartsWith("matmul(x, u"));
+  EXPECT_THAT(first(changed(u, 1e-3), v), HasSubstr(",6] "));  // element 70 is in column 6
+  EXPECT_THAT(first(changed(u, 1e-3), changed(v, 0.5)), StartsWith("matmul(x, u"));
+  EXPECT_THAT(first(Elements({64, 64}, 3), Elements({64, 64}, 4)), StartsWith("matmul(x, u"));
+  EXPECT_THAT(first(u, changed(v, 1e-3)), StartsWith("matmul(f32[4,64], v"));
+}
+
 // Equal for inputs that are drawn as usual, and not for large ones.
 TEST(Equal, AttacksWhatIsOpenWithSpecialInputs) {
   const char* a = "input x: f32[5]\nconst %0: f32[] = [40]\n%1 = min(x, %0)\noutput y = %1\n";
@@ -433,6 +467,26 @@ TEST(Equal, WhatIsLeftIsPrintedAsARule) {
   ASSERT_THAT(result.open, SizeIs(1));
   EXPECT_THAT(result.open[0].text, HasSubstr("tan("));
   EXPECT_THAT(result.open[0].text, Not(HasSubstr("relu")));  // the shared part is cut
+}
+
+// No rule can say what a weight of B is that A has not: only rules about its making help.
+TEST(Equal, AWeightOfOneModelIsNamedWhereAPairIsLeft) {
+  const Graph a = GraphOf("input x: f32[3]\n%0 = tan(x)\noutput y = %0\n");
+  const Graph b = GraphOf(R"(
+input x: f32[3]
+state s: f32[3]
+%0 = sin(x)
+%1 = cos(x)
+%2 = div(%0, %1)
+%3 = add(%2, s)
+%4 = sub(%3, s)
+output y = %4
+)",
+                          {{"s", Elements({3}, 1)}});
+  const EqualResult result = Prove(a, b, /*with_rules=*/false);
+  EXPECT_EQ(result.equality, Equality::kOpen);
+  ASSERT_THAT(result.open, SizeIs(2));  // the quotient is the smaller one
+  EXPECT_THAT(result.open[1].text, StartsWith("# B has the weight s here, which A has not; rules"));
 }
 
 TEST(Equal, SignaturesThatDifferAreNamed) {

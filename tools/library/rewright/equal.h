@@ -21,6 +21,7 @@ struct EqualSettings {
   std::map<std::string, std::int64_t> dims;  // sizes of symbolic dimensions, of either model
   std::map<std::string, std::string> map;    // inputs and outputs of the first, and their names in the second
   bool fold_defaults = false;                // as that of ModelOptions
+  std::vector<std::string> rules;            // files of proved rules, besides those that come with the library
   double time_limit_seconds = 60;            // of proofs, on the clock
   std::uint64_t seed = 1;
   int threads = 0;                          // 0: all of the machine

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "core/base/counted.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/ir/text.h"
@@ -42,6 +42,12 @@ absl::StatusOr<StepVerdict> ProveAnew(ProofText* proof, double law_seconds) {
   return verdict;
 }
 
+static std::string ProvedText(const StepVerdict& verdict, size_t laws) {
+  const auto statements = static_cast<size_t>(verdict.statements);
+  return absl::StrCat("ranks compute what one device computes: ",
+                      statements > 0 ? Counted(statements, "statement") + ", " : "", Counted(laws, "law"));
+}
+
 absl::Status WriteStepProof(ProofText proof, double law_seconds, const std::string& path, Console& console) {
   ASSIGN_OR_RETURN(const StepVerdict verdict, ProveAnew(&proof, law_seconds));
   if (verdict.kind != StepVerdict::Kind::kProved) {
@@ -49,8 +55,7 @@ absl::Status WriteStepProof(ProofText proof, double law_seconds, const std::stri
         absl::StrCat("the lists of ranks: ", distributed::StepVerdictName(verdict.kind), ": ", verdict.reason));
   }
   if (!path.empty()) RETURN_IF_ERROR(WriteOutput(path, PrintProof(proof)));
-  console.Result(absl::StrFormat("proved:   ranks compute what one device computes: %d statements, %d laws",
-                                 verdict.statements, proof.laws.size()));
+  console.Result(absl::StrCat("proved:   ", ProvedText(verdict, proof.laws.size())));
   return absl::OkStatus();
 }
 
@@ -75,9 +80,7 @@ absl::StatusOr<Answer> CheckStepProof(const std::string& path, double law_second
   }
   const bool proved = verdict->kind == StepVerdict::Kind::kProved;
   const std::string name = distributed::StepVerdictName(verdict->kind);
-  session.console.Result(proved ? absl::StrFormat("%s: ranks compute what one device computes: %d statements, %d laws",
-                                                  name, verdict->statements, laws.size())
-                                : absl::StrCat(name, ": ", verdict->reason));
+  session.console.Result(absl::StrCat(name, ": ", proved ? ProvedText(*verdict, laws.size()) : verdict->reason));
   Json& json = session.console.json();
   json["verdict"] = name;
   if (!proved) json["reason"] = verdict->reason;

@@ -5,12 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/base/suggest.h"
 #include "core/base/threads.h"
 #include "core/index/cost_features.h"
 #include "core/ir/random_tensors.h"
 #include "substitutions/lowering.h"
 #include "tools/program/models.h"
-#include "tools/program/suggest.h"
 
 namespace rewright {
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,14 +13,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "backends/device_factory.h"
 #include "core/base/counted.h"
 #include "core/base/status_macros.h"
+#include "core/base/suggest.h"
 #include "tools/library/optimizer_rules.h"
 #include "tools/program/flags.h"
 #include "tools/program/interrupt.h"
 #include "tools/program/models.h"
-#include "tools/program/suggest.h"
 #include "tools/program/verb.h"
 #include "tools/verbs/rules/rules.h"
 
@@ -124,11 +126,12 @@ class RuleReport {
  private:
   static std::string Headline(Fit fit, const std::vector<const RuleAtNode*>& answers) {
     const std::string places = Counted(answers.size(), "place");
-    double gain = 0;
-    for (const RuleAtNode* answer : answers) gain -= std::min(answer->seconds, 0.0);
     switch (fit) {
-      case Fit::kApplies:
-        return absl::StrFormat("applies at %s, and saves %.4g ms there as estimated", places, gain * 1e3);
+      case Fit::kApplies: {
+        const double gain = SavedAtMost(answers);
+        if (gain == 0) return absl::StrCat("applies at ", places, ", and gains nowhere");
+        return absl::StrFormat("applies at %s, and saves at most %.4g ms as estimated", places, gain * 1e3);
+      }
       case Fit::kNotRunning:
         return absl::StrCat("would apply at ", places, ", with a result that the device does not run");
       case Fit::kRefused: return absl::StrCat("fits ", places, ", and is not used for the numbers");
@@ -152,17 +155,15 @@ class RuleReport {
   bool named_ = false;
 };
 
-void Report(const std::vector<RuleAtNode>& answers, const RuleIndex& rules, const ExplainFlags& flags,
-            Console& console) {
+void Report(const std::vector<RuleAtNode>& answers, const RuleIndex& rules, const std::vector<int>& numbers,
+            const ExplainFlags& flags, Console& console) {
   // Without a question about one rule or node, patterns of which only a part is there would be most of the answers.
   const bool asked = !flags.rules.empty() || !flags.node.empty();
   std::map<int, std::map<Fit, std::vector<const RuleAtNode*>>> by_rule;
   for (const RuleAtNode& answer : answers) by_rule[answer.rule][answer.fit].push_back(&answer);
   std::vector<std::pair<double, int>> order;  // by gain, then by number
   for (auto& [rule, kinds] : by_rule) {
-    double delta = 0;
-    for (const RuleAtNode* answer : kinds[Fit::kApplies]) delta += std::min(answer->seconds, 0.0);
-    order.emplace_back(delta, rule);
+    order.emplace_back(-SavedAtMost(kinds[Fit::kApplies]), rule);
     std::stable_sort(kinds[Fit::kApplies].begin(), kinds[Fit::kApplies].end(),
                      [](const RuleAtNode* a, const RuleAtNode* b) { return a->seconds < b->seconds; });
     std::stable_sort(kinds[Fit::kPart].begin(), kinds[Fit::kPart].end(),
@@ -193,13 +194,18 @@ void Report(const std::vector<RuleAtNode>& answers, const RuleIndex& rules, cons
     silent += any ? 0 : 1;
     if (any) list.push_back(std::move(entry));
   }
-  const size_t unmet = rules.matchers().size() - by_rule.size();
-  if (!asked) {
-    console.Result(absl::StrCat(silent + unmet, " of ", rules.matchers().size(),
+  const size_t nowhere = silent + rules.matchers().size() - by_rule.size();
+  if (!asked && nowhere > 0) {
+    console.Result(absl::StrCat(nowhere, " of ", rules.matchers().size(),
                                 " rules have their pattern nowhere; --rule NAME shows how far one gets"));
-  } else if (answers.empty()) {
-    console.Result("no operator there is the first of the rule's pattern");
   }
+  if (!answers.empty()) return;
+  if (!flags.node.empty()) return console.Result("no pattern of these rules begins with the operator there");
+  std::set<std::string> first;
+  for (const int rule : numbers) first.insert(rules.matchers()[static_cast<size_t>(rule)]->root_op()->name);
+  if (first.empty()) return;
+  console.Result(
+      absl::StrCat("the model has no ", absl::StrJoin(first, ", no "), ", with which the rule's pattern begins"));
 }
 
 absl::StatusOr<Answer> Explain(const ExplainFlags& flags, Session& session) {
@@ -226,7 +232,7 @@ absl::StatusOr<Answer> Explain(const ExplainFlags& flags, Session& session) {
   CostModel costs(analytic != nullptr ? *analytic : *engine.device(), [] { return InterruptGuard::interrupted(); });
   const std::vector<RuleAtNode> answers = ExplainRules(model.graph, rules.all, costs, query);
   if (InterruptGuard::interrupted()) return absl::CancelledError("interrupted");
-  Report(answers, rules.all, flags, console);
+  Report(answers, rules.all, query.rules, flags, console);
   ShowLoss(engine.profile_loss(), console);
   return Answer::kYes;
 }

@@ -12,12 +12,12 @@
 #include "core/autodiff/autodiff.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/base/suggest.h"
 #include "core/ir/text.h"
 #include "core/ops/ops.h"
 #include "substitutions/lowering.h"
 #include "tools/program/flags.h"
 #include "tools/program/models.h"
-#include "tools/program/suggest.h"
 #include "tools/program/verb.h"
 
 namespace rewright {

@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/suggest.h"
 #include "core/ir/op.h"
 #include "core/onnx/onnx.h"
 #include "tools/program/flags.h"
-#include "tools/program/suggest.h"
 #include "tools/program/verb.h"
 #include "tools/verbs/ops/ops_sharding.h"
 

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "substitutions/generate/enumerate/space.h"
-#include "substitutions/rule_set.h"
 
 namespace rewright {
 namespace {
@@ -33,15 +32,6 @@ std::string MissingSet(const std::string& path) {
 }
 
 }  // namespace
-
-// A name without a folder that is no file here is that of a file that comes with the program.
-std::string PathOfRules(std::string name) {
-  if (name.find('/') != std::string::npos || IsFile(name)) return name;
-  for (const std::string& file : {name, absl::StrCat(name, kEnding)}) {
-    if (const absl::StatusOr<std::string> path = FindRuleFile(file); path.ok()) return *path;
-  }
-  return name;
-}
 
 Flag RuleFile(Flag flag) { return flag.Map(PathOfRules).Check(MissingSet, ""); }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tools/library/optimizer_rules.h"
+#include "tools/library/rule_paths.h"
 #include "tools/program/flags.h"
 
 namespace rewright {
@@ -14,8 +15,6 @@ namespace rewright {
 Flag RuleFiles(Flag flag);
 // The same of a flag with one value.
 Flag RuleFile(Flag flag);
-// One such value as a path; what is no file and no name stays as it is.
-std::string PathOfRules(std::string name);
 
 // --rules, --disable-rule, --exact, --assume-finite, --trust-unverified.
 void AddRules(CommandLine& line, RuleSettings* settings);

@@ -10,12 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
+#include "core/base/suggest.h"
 #include "core/index/cost_features.h"
 #include "core/onnx/onnx.h"
 #include "tools/program/flags.h"
 #include "tools/program/models.h"
 #include "tools/program/outputs.h"
-#include "tools/program/suggest.h"
 #include "tools/program/verb.h"
 
 namespace rewright {

@@ -39,6 +39,8 @@ TEST_F(ExplainVerb, RulesThatApplyAndRulesThatDoNot) {
 
   const nlohmann::json one = Explain("--rule conv-absorb-batch-norm").Json();
   for (const auto& rule : one["rules"]) EXPECT_EQ(rule["rule"], "conv-absorb-batch-norm");
+  EXPECT_THAT(Explain("--rule gelu-from-erf").err,
+              HasSubstr("the model has no mul, with which the rule's pattern begins"));
 }
 
 TEST_F(ExplainVerb, NamesThatAreNone) {

@@ -88,7 +88,8 @@ TEST_F(ShardTest, AnErrorOfARankEndsAll) {
   const Outcome run = RewrightScript(
       absl::StrCat(Mpirun(2), "$program shard ", model_, " --place absent:0 --run --threads 1 >$out 2>$err"));
   EXPECT_NE(run.status, 0);
-  EXPECT_THAT(run.err, HasSubstr("rewright shard: rank 0: placement absent: no input or weight has that name"));
+  EXPECT_THAT(run.err,
+              HasSubstr("rewright shard: rank 0: placement absent: no input or weight has that name; there are "));
 }
 
 }  // namespace
