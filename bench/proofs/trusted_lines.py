@@ -40,7 +40,7 @@ cases products signs monotone substitute prover encode solver""".split()
 CHECKING = """step_checker step_checker_values sizes_at step_queries step_bounds index_sum step_values proof_observer index_observer law concrete query_solver
 smt_query variables""".split()
 # Modules that read the steps which a certificate tells, and see that they suffice: rewright_check.
-READING = "certificate_text certificate_steps step_reader proof_check declared_claims".split()
+READING = "checked_steps certificate_text certificate_steps step_reader proof_check declared_claims".split()
 # Nothing that these say makes a rule proved.
 OTHER = """witness certificate certify step_writer classify_rule condition_family cvc5_query_solver counterexample equal equal_by_claims
 equal_result equal_rounding custom_op_cut fold_claims proved_folds gradient_claims infer integer_search joint_models numeric_instance part_weights

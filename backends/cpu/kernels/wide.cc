@@ -68,11 +68,16 @@ bool Computes(const Graph& graph, const FusedGroup& group) {
 }
 
 // True for a known operand whose elements are put into the kernels of f32. Where memory is scarce a weight of 16 bits
-// is an operand like others, widened by each run.
-bool IsFixed(Lowering& lowering, Value input) {
+// that the first node reads is an operand like others, widened by each run; a step of an epilogue has to be known.
+bool IsFixed(Lowering& lowering, const Group& group, Value input) {
   if (!lowering.IsConstant(input)) return false;
-  const TensorType& type = lowering.graph().type(input);
-  return lowering.PacksFactors() || !IsHalf(type.dtype) || type.num_elements() == 1;
+  const Graph& graph = lowering.graph();
+  const TensorType& type = graph.type(input);
+  if (lowering.PacksFactors() || !IsHalf(type.dtype) || type.num_elements() == 1) return true;
+  return std::any_of(group.nodes.begin() + 1, group.nodes.end(), [&](NodeId id) {
+    const std::vector<Value>& operands = graph.node(id).operands;
+    return std::find(operands.begin(), operands.end(), input) != operands.end();
+  });
 }
 
 // The group as a graph of its own, with f32 in the place of 16-bit floats.
@@ -84,7 +89,7 @@ absl::StatusOr<Graph> WideGraph(Lowering& lowering, const Group& group) {
   for (size_t i = 0; i < group.inputs.size(); ++i) {
     const Value input = group.inputs[i];
     const std::string name = absl::StrCat("x", i);
-    if (!IsFixed(lowering, input)) {
+    if (!IsFixed(lowering, group, input)) {
       ASSIGN_OR_RETURN(values[input], arena->AddInput(name, Widened(graph.type(input))));
       inputs.push_back(values[input]);
       continue;
@@ -152,7 +157,7 @@ class Splice {
     numbers_.assign(schedule_.buffers.size(), -1);
     size_t at = 0;
     for (Value input : group.inputs) {
-      if (IsFixed(lowering_, input)) continue;
+      if (IsFixed(lowering_, group, input)) continue;
       Take(input, places[at], schedule_.inputs[at]);
       ++at;
     }
@@ -221,7 +226,7 @@ absl::StatusOr<bool> PlanWide(Lowering& lowering, const FusedGroup& group) {
   options.sparing = !lowering.PacksFactors();
   std::vector<Place> places;
   for (Value input : group.group.inputs) {
-    if (IsFixed(lowering, input)) continue;
+    if (IsFixed(lowering, group.group, input)) continue;
     ASSIGN_OR_RETURN(places.emplace_back(), PlaceOfOperand(lowering, group, input));
     options.input_layouts[wide.inputs()[places.size() - 1]] = places.back().layout;
   }
