@@ -87,7 +87,7 @@ def main():
                        "estimated": f"{found['estimated']:.2g}", "measured": f"{found['measured']:.2g}",
                        "used": round(found["measured"] / tolerance, 2) if found["measured"] else ""}
                 if args.errors_only:
-                    row["truth"] = f"{truth_of(path, narrow):.2g}" if found["narrow"] else ""
+                    row["truth"] = f"{truth_of(path, narrow):.4g}" if found["narrow"] else ""
                 else:
                     row["ratio"] = round(found["ratio"], 2) if found["narrow"] else 1
                 rows.append(row | {"verdict": found["verdict"]})
@@ -96,7 +96,8 @@ def main():
         of = [row for row in rows if row["tolerance"] == tolerance]
         used = [row["used"] for row in of if row["used"] != ""]
         if args.errors_only:
-            text = f"{sum(float(r['truth'] or 0) > tolerance for r in of)} of {len(of)} beyond it on other inputs"
+            truths = [float(r["truth"]) for r in of if r["truth"]]
+            text = f"{sum(truth > tolerance for truth in truths)} of {len(truths)} beyond it on other inputs"
         else:
             text = f"geometric mean of the time {statistics.geometric_mean([1 / r['ratio'] for r in of]):.3f} of f32's"
         print(f"tolerance {tolerance}: {text}, {statistics.median(used) if used else 0:.2f} of it used in the median")
