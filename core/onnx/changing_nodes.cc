@@ -49,8 +49,9 @@ class ChangingNodes::Finder {
     const bool unknown = std::any_of(node.reads.begin(), node.reads.end(), [&](const std::string& name) {
       return OperandOf(name).kind == Operand::kUnknown;
     });
-    if (unknown || FindOperator(proto, source_.opset()) == nullptr) return Leave(node);
-    Step step{.node = at};
+    const OnnxOperator* const op = unknown ? nullptr : FindOperator(proto, source_.opset());
+    if (op == nullptr) return Leave(node);
+    Step step{.node = at, .op = op};
     std::string key = absl::StrCat(node.op, "|", node.attributes, "|");
     for (const std::string& name : proto.input()) {
       const auto first = std::find(proto.input().begin(), proto.input().end(), name) - proto.input().begin();
@@ -84,7 +85,7 @@ class ChangingNodes::Finder {
     const Operand condition = OperandOf(node.reads[0]);
     const Value value = *FileValue(source_, node.reads[0]);
     if (condition.kind == Operand::kResult && source_.arena()->IsKnown(value)) {
-      nodes_.steps_.push_back({.node = -1, .operands = {condition}, .results = {{value, 0}}});
+      nodes_.steps_.push_back({.operands = {condition}, .results = {{value, 0}}});
     }
     return true;
   }
@@ -149,10 +150,10 @@ class ChangingNodes::Import {
       ASSIGN_OR_RETURN(operands.back(), ValueOf(operand));
     }
     std::vector<Value> results;
-    if (step.node < 0) {
+    if (step.op == nullptr) {
       results.push_back(*operands[0]);
     } else {
-      ASSIGN_OR_RETURN(results, ImportOperator(state_, source_.node(step.node), std::move(operands)));
+      ASSIGN_OR_RETURN(results, ImportOperator(state_, source_.node(step.node), *step.op, std::move(operands)));
     }
     for (const auto& [value, output] : step.results) {
       if (output >= std::ssize(results)) return LeftOut();

@@ -15,6 +15,7 @@
 namespace rewright {
 
 class OnnxSource;
+struct OnnxOperator;
 
 // The values at another size.
 struct ChangedValues {
@@ -52,7 +53,8 @@ class ChangingNodes {
     bool changes() const { return kind == kResult || kind == kUnknown || (kind == kLeaf && axis >= 0); }
   };
   struct Step {
-    int node = 0;  // of the file; -1: the result is the operand
+    int node = 0;                      // of the file
+    const OnnxOperator* op = nullptr;  // null: the result is the operand
     std::vector<Operand> operands;
     std::vector<std::pair<Value, int>> results;  // values of the graph, and the outputs that give them
   };

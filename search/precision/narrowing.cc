@@ -21,6 +21,7 @@
 #include "core/numerics/rounding_op.h"
 #include "core/ops/foreign.h"
 #include "core/ops/ops.h"
+#include "core/tensor/compare.h"
 
 namespace rewright {
 namespace {
@@ -180,7 +181,7 @@ class Chooser {
     options.threads = options_.threads;
     ASSIGN_OR_RETURN(const ErrorEstimate estimate, EstimateErrors(graph_, options_.inputs.front(), options));
     for (const OutputError& look : estimate.looks) {
-      const double largest = LargestOf(expected_.front()[OutputOf(look.output)]), unit = largest * largest;
+      const double largest = LargestMagnitude(expected_.front()[OutputOf(look.output)]), unit = largest * largest;
       if (!(unit > 0) || !std::isfinite(look.typical)) continue;
       auto& [output, squares] = looks_.emplace_back();
       output = OutputOf(look.output);
@@ -223,21 +224,13 @@ class Chooser {
         const double difference = std::abs(expected.At(e) - found[o].At(e));
         if (difference > by && std::isfinite(difference)) most = e, by = difference;
       }
-      moved.emplace(by / LargestOf(expected), std::pair(graph_.results()[o].name, most));
+      moved.emplace(by / LargestMagnitude(expected), std::pair(graph_.results()[o].name, most));
     }
     std::map<std::string, std::vector<int64_t>> elements;
     for (const auto& [by, element] : moved) {
       if (elements.size() < kMostLooks) elements[element.first] = {element.second};
     }
     return elements;
-  }
-
-  static double LargestOf(const Tensor& tensor) {
-    double largest = 0;
-    for (int64_t e = 0; e < tensor.num_elements(); ++e) {
-      if (std::isfinite(tensor.At(e))) largest = std::max(largest, std::abs(tensor.At(e)));
-    }
-    return largest;
   }
 
   size_t OutputOf(const std::string& name) const {

@@ -59,14 +59,26 @@ std::string DifferenceText(const ModelDifference& difference) {
                          absl::StrJoin(difference.at, ","), difference.a, difference.b, difference.tolerance);
 }
 
-bool ReadAlike(const absl::StatusOr<std::pair<ImportedModel, ImportedModel>>& models) {
-  if (!models.ok()) return false;
-  const auto& [a, b] = *models;
-  return absl::c_all_of(a.graph.inputs(), [&, &a = a, &b = b](Value in_a) {
+namespace {
+
+// False: an input has another type in each.
+bool AgreeOnInputs(const ImportedModel& a, const ImportedModel& b) {
+  return absl::c_all_of(a.graph.inputs(), [&](Value in_a) {
     return absl::c_all_of(b.graph.inputs(), [&](Value in_b) {
       return a.graph.node(in_a.node).name != b.graph.node(in_b.node).name || a.graph.type(in_a) == b.graph.type(in_b);
     });
   });
+}
+
+}  // namespace
+
+absl::StatusOr<ModelPair> ReadWhereSizesTell(
+    ImportOptions options, absl::FunctionRef<absl::StatusOr<ModelPair>(const ImportOptions&)> read) {
+  options.other_sizes = 3;
+  absl::StatusOr<ModelPair> models = read(options);
+  if (models.ok() && AgreeOnInputs(models->first, models->second)) return models;
+  options.other_sizes = 1;
+  return read(options);
 }
 
 std::string SizesText(const std::map<std::string, int64_t>& dims) {
@@ -86,9 +98,8 @@ absl::StatusOr<ImportedModel> Read(const ModelContents& model, const char* name,
   return model.path.empty() ? ImportOnnxBytes(model.bytes, name, "", options) : ImportOnnx(model.path, options);
 }
 
-absl::StatusOr<std::pair<ImportedModel, ImportedModel>> ReadBoth(const ModelContents& a, const ModelContents& b,
-                                                                 const ImportOptions& options,
-                                                                 std::map<std::string, std::string> names_of_b) {
+absl::StatusOr<ModelPair> ReadBoth(const ModelContents& a, const ModelContents& b, const ImportOptions& options,
+                                   std::map<std::string, std::string> names_of_b) {
   ImportOptions of_b = options;
   of_b.names = std::move(names_of_b);
   ASSIGN_OR_RETURN(ImportedModel first, Read(a, "A", options));
@@ -141,15 +152,10 @@ EqualJudgement JudgeEqual(const ModelContents& a, const ModelContents& b, const 
   return Call([&] {
     CheckSettings(settings);
     ImportOptions reading = {.dims = settings.dims, .fold_defaults = settings.fold_defaults, .keep_unknown = true};
-    reading.other_sizes = kTellingSize;
     reading.other_dims = true;
     const std::map<std::string, std::string> names = NamesOfSecond(settings.map);
-    auto both = ReadBoth(a, b, reading, names);
-    if (!ReadAlike(both)) {
-      reading.other_sizes = 1;
-      both = ReadBoth(a, b, reading, names);
-    }
-    const auto& [first, second] = Take(std::move(both));
+    const auto& [first, second] = Take(
+        ReadWhereSizesTell(reading, [&](const ImportOptions& options) { return ReadBoth(a, b, options, names); }));
     for (const auto& [name, size] : settings.dims) {
       if (first.dims.contains(name) || second.dims.contains(name)) continue;
       Throw(absl::InvalidArgumentError(absl::StrCat("there is no symbolic dimension ", name)));

@@ -2,12 +2,12 @@
 // common.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/onnx/onnx.h"
@@ -24,11 +24,12 @@ std::vector<std::string> DefaultDifferences(const ImportedModel& a, const Import
 // An error that lists them.
 absl::Status CheckDefaults(const ImportedModel& a, const ImportedModel& b);
 
-// A size of dimensions that are not given, at which models differ that are the same at 1: a sum along them, or a
-// broadcast, tells. Models that do not admit it are read at 1.
-inline constexpr int64_t kTellingSize = 3;
-// False: an input has another type in each, or a model could not be read.
-bool ReadAlike(const absl::StatusOr<std::pair<ImportedModel, ImportedModel>>& models);
+using ModelPair = std::pair<ImportedModel, ImportedModel>;
+
+// Reads two models with dimensions that are not given at 3, where models differ that are the same at 1: a sum along
+// them, or a broadcast, tells. At 1 where `read` fails at 3, or an input has another type in each.
+absl::StatusOr<ModelPair> ReadWhereSizesTell(
+    ImportOptions options, absl::FunctionRef<absl::StatusOr<ModelPair>(const ImportOptions&)> read);
 // ", at batch=3" of models with symbolic dimensions; nothing of others.
 std::string SizesText(const std::map<std::string, int64_t>& dims);
 // The sizes of both.

@@ -459,20 +459,19 @@ absl::Status GraphImporter::AddCut(std::vector<Output>* outputs) {
 }
 
 absl::StatusOr<std::vector<Value>> GraphImporter::NodeValues(const onnx::NodeProto& node) {
-  if (FindOperator(node, state_.opset) == nullptr) return absl::UnimplementedError("the operator is not known");
+  const OnnxOperator* const op = FindOperator(node, state_.opset);
+  if (op == nullptr) return absl::UnimplementedError("the operator is not known");
   std::vector<std::optional<Value>> operands;
   for (const std::string& name : node.input()) {
     operands.emplace_back();
     if (name.empty()) continue;
     ASSIGN_OR_RETURN(operands.back(), Operand(name));
   }
-  return ImportOperator(state_, node, std::move(operands));
+  return ImportOperator(state_, node, *op, std::move(operands));
 }
 
-Values ImportOperator(ImportState& state, const onnx::NodeProto& node, std::vector<std::optional<Value>> operands) {
-  const OnnxOperator* const found = FindOperator(node, state.opset);
-  if (found == nullptr) return absl::UnimplementedError("the operator is not known");
-  const OnnxOperator& op = *found;
+Values ImportOperator(ImportState& state, const onnx::NodeProto& node, const OnnxOperator& op,
+                      std::vector<std::optional<Value>> operands) {
   while (!operands.empty() && !operands.back()) operands.pop_back();
   const int count = static_cast<int>(operands.size());
   if (count < op.min_inputs || (op.max_inputs >= 0 && count > op.max_inputs)) {

@@ -28,9 +28,10 @@ std::string NodeText(const onnx::NodeProto& node);
 // Returns null if the operator, at that opset, is not supported.
 const OnnxOperator* FindOperator(const onnx::NodeProto& node, int64_t opset);
 bool IsControlFlow(const onnx::NodeProto& node);
-// Imports a node that holds no graph: `operands` has a value for each input, and none for omitted ones. Errors:
-// kUnimplemented for an operator, or a use, that is not supported.
-Values ImportOperator(ImportState& state, const onnx::NodeProto& node, std::vector<std::optional<Value>> operands);
+// Imports a node of that operator: `operands` has a value for each input, and none for omitted ones. Errors:
+// kUnimplemented for a use that is not supported.
+Values ImportOperator(ImportState& state, const onnx::NodeProto& node, const OnnxOperator& op,
+                      std::vector<std::optional<Value>> operands);
 bool HoldsSubgraph(const onnx::NodeProto& node);
 // Returns the tensors that the node reads: its inputs, and those that its graphs read from outside.
 std::vector<std::string> ReadsOf(const onnx::NodeProto& node);

@@ -251,16 +251,12 @@ struct Compared {
 };
 
 absl::StatusOr<Compared> CompareModels(const EqualFlags& flags, Session& session) {
-  ImportOptions reading = {
+  const ImportOptions reading = {
       .dims = flags.dims, .names = flags.names, .fold_defaults = flags.fold_defaults, .keep_unknown = true};
-  reading.other_sizes = kTellingSize;
-  auto pair = LoadPair(flags.a, flags.b, reading, session.console);
-  if (!ReadAlike(pair)) {
-    reading.other_sizes = 1;
-    pair = LoadPair(flags.a, flags.b, reading, session.console);
-  }
-  RETURN_IF_ERROR(pair.status());
-  auto& [a, b] = *pair;
+  ASSIGN_OR_RETURN(auto pair, ReadWhereSizesTell(reading, [&](const ImportOptions& options) {
+                     return LoadPair(flags.a, flags.b, options, session.console);
+                   }));
+  auto& [a, b] = pair;
   RETURN_IF_ERROR(CheckDefaults(a, b));
   ASSIGN_OR_RETURN(const OptimizerRules rules, LoadEqualRules(flags.rules));
   const InterruptGuard interrupt;
