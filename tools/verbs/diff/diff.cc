@@ -14,6 +14,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/onnx/onnx.h"
+#include "tools/library/equal_models.h"
 #include "tools/program/flags.h"
 #include "tools/program/interrupt.h"
 #include "tools/program/models.h"
@@ -267,8 +268,13 @@ absl::StatusOr<Answer> Diff(const DiffFlags& flags, Session& session) {
   Console& console = session.console;
   ImportOptions reading = OptionsToRead(flags.dims, flags.device, flags.fold_defaults);
   reading.names = flags.names;
-  ASSIGN_OR_RETURN(const auto pair, LoadPair(flags.a, flags.b, reading, console, flags.inputs));
+  ASSIGN_OR_RETURN(const auto pair, ReadWhereSizesTell(reading, [&](const ImportOptions& options) {
+                     return LoadPair(flags.a, flags.b, options, console, flags.inputs);
+                   }));
   const auto& [a, b] = pair;
+  const std::map<std::string, int64_t> dims = SizesOfBoth(a, b);
+  console.json()["dims"] = dims;
+  if (!dims.empty()) console.Result("sizes:     " + absl::StrJoin(dims, ", ", absl::PairFormatter("=")));
   const bool same = ReportStructure(a.graph, b.graph, console);
   if (flags.structure_only) return same ? Answer::kYes : Answer::kNo;
   const std::vector<std::string> interface = InterfaceDifferences(a, b);

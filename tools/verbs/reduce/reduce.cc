@@ -109,7 +109,9 @@ absl::StatusOr<Answer> Reduce(const ReduceFlags& flags, Session& session) {
   Console& console = session.console;
   RETURN_IF_ERROR(MakeFolder(flags.output));
   const ImportOptions reading = {.dims = flags.dims, .fold_defaults = flags.fold_defaults, .keep_source = true};
-  ASSIGN_OR_RETURN(const auto models, LoadPair(flags.a, flags.b, reading, console, flags.inputs));
+  ASSIGN_OR_RETURN(const auto models, ReadWhereSizesTell(reading, [&](const ImportOptions& options) {
+                     return LoadPair(flags.a, flags.b, options, console, flags.inputs);
+                   }));
   const auto& [a, b] = models;
   ASSIGN_OR_RETURN(const OptimizerRules rules, LoadEqualRules({}));
   const InterruptGuard interrupt;

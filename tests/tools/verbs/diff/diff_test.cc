@@ -44,6 +44,23 @@ TEST_F(DiffProgram, NamesWeightsThatDiffer) {
   EXPECT_THAT(json.Json()["weights_that_differ"], ElementsAre("w f32[3,2] (largest difference 0.5)"));
 }
 
+// A maximum over rows is the row where there is one.
+TEST_F(DiffProgram, ModelsThatAreTheSameAtOneRowAloneDiffer) {
+  const auto write = [&](const std::string& file, const char* read) {
+    TestModel model;
+    model.SymbolicInput("x", {"rows"}).Node("ReduceMax", {"x"}, {"most"}, {{"keepdims", int64_t{1}}});
+    model.Node("Max", {"x", read}, {"y"}).Output("y");
+    WriteContents(Path(file), model.Bytes());
+    return Path(file) + " ";
+  };
+  const std::string pair = write("a.onnx", "x") + write("b.onnx", "most");
+  const Outcome text = Rewright("diff --prove --device reference " + pair);
+  EXPECT_EQ(text.status, 1) << text.out << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("sizes:     rows=3"), HasSubstr("outputs:   different")));
+  EXPECT_EQ(Rewright("diff --json --device reference " + pair).Json()["dims"]["rows"], 3);
+  EXPECT_EQ(Rewright("diff --device reference --dim rows=1 " + pair).status, 0);
+}
+
 TEST_F(DiffProgram, SaysWhereModelsOfOtherWeightsBeginToDiffer) {
   const Outcome text = Rewright("diff --device reference " + Write("a.onnx", "w", 4) + " " + Write("b.onnx", "v", 4));
   EXPECT_EQ(text.status, 0) << text.err;

@@ -60,6 +60,18 @@ TestModel Chain(int before, const std::string& middle, const TestAttrs& attrs, c
   return model;
 }
 
+// A maximum over rows is the row where there is one.
+TEST_F(ReduceProgram, ModelsThatAreTheSameAtOneRowAloneAreReduced) {
+  const auto model = [](const char* read) {
+    TestModel made;
+    made.SymbolicInput("x", {"rows"}).Node("ReduceMax", {"x"}, {"most"}, {{"keepdims", int64_t{1}}});
+    return made.Node("Max", {"x", read}, {"y"}).Output("y");
+  };
+  Save(model("x"), model("most"));
+  EXPECT_EQ(Reduce().status, 0);
+  EXPECT_EQ(Reduce("--dim rows=1").status, 1);
+}
+
 TEST_F(ReduceProgram, TheNodeThatDiffersIsLeft) {
   Save(Chain(6, "Softmax", {{"axis", int64_t{1}}}, ""), Chain(6, "Softmax", {{"axis", int64_t{0}}}, ""));
   const Outcome outcome = Reduce();
